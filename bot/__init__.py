@@ -1,0 +1,1 @@
+"""The bot: receives deliveries, decides, and speaks to GitHub."""

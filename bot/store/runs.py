@@ -1,0 +1,300 @@
+"""Runs: the stored request for one debate, its state, and the claims that pull requests hold."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, RECORD
+from bot.store.connection import Gate, LostFence, key
+
+
+class Stored(BaseModel):
+    """A stored value: unknown keys are refused, and nothing changes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Person(Stored):
+    """A GitHub account, known by its number: names change hands (threats.md, input 66)."""
+
+    id: int
+    login: str
+
+
+class Repository(Stored):
+    """A repository as GitHub knows it."""
+
+    id: int
+    full_name: str
+    """``owner/name`` at the time of the command."""
+
+
+class Source(Stored):
+    """The comment that asked for a run."""
+
+    comment_id: int
+    text: str
+    """The command as it was written, cut to 8 kB."""
+
+
+class SeatChoice(Stored):
+    """Who was chosen for a seat."""
+
+    agent: str
+    model: str | None = None
+
+
+class Ceilings(Stored):
+    """Ceilings of one run: rounds, seconds of a turn and of the run, US dollars."""
+
+    rounds: int = 12
+    turn_seconds: int = 1800
+    run_seconds: int = 10800
+    usd: float = 10.0
+
+
+class Run(Stored):
+    """One debate from queue to report, as the bot asked for it. The worker makes its Task from it."""
+
+    id: str
+    kind: str
+    """``review`` in this version."""
+    created_at: datetime
+    installation_id: int
+    repository: Repository
+    number: int
+    title: str
+    body: str
+    head_sha: str
+    head_ref: str
+    base_ref: str
+    requester: Person | None
+    source: Source | None
+    seats: dict[str, SeatChoice]
+    ceilings: Ceilings
+    commit: bool = True
+    comment: bool = True
+    rationale: str = ""
+    context: str = ""
+    editing: bool = True
+    """Editing debates hold the pull request's claim: one runs and one waits (decisions.md 1.3)."""
+
+
+class RunState(Stored):
+    """What is known of a run besides its request."""
+
+    fence: int = 0
+    status: str | None = None
+    """The final status; None while it waits or runs."""
+    cancel: str | None = None
+    check_run_id: int | None = None
+    waited: bool = False
+    """It waited for another run: where the head has moved meanwhile, a new run takes its place (decisions.md 1.3)."""
+    deaths: int = 0
+    """Attempts that came to the present step and did not get past it, with the one under way (decisions.md 1.6)."""
+    fingerprint: str | None = None
+    """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
+
+
+RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+"""Digits and letters that are not taken for one another."""
+RUN_ID_LENGTH = 8
+RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel"}
+"""What `Runs.record` may write. The other three have ways of their own."""
+REPEAT_SECONDS = 600
+"""For so long the same text by the same person on the same head is a repeat (decisions.md 1.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run holds the pull request and may be enqueued."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run waits, and starts when `behind` has ended."""
+
+    run: Run
+    behind: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """There is no place: one debate runs and one waits, or two read-only ones run. Nothing was stored."""
+
+    running: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same was asked a moment ago; `run` is what came of it. Nothing was stored."""
+
+    run: Run
+
+
+Claim: TypeAlias = Started | Waiting | Full | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The runs that hold a pull request or issue."""
+
+    running: Run | None
+    waiting: Run | None
+    beside: tuple[Run, ...]
+    """Read-only debates."""
+
+
+class Runs:
+    """The stored runs. Every method raises `StoreAway`; those that take a fence raise `LostFence`."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def claim(self, run: Run, text_key: str) -> Claim:
+        """Claim the pull request or issue for a run, and store it where it may start or wait.
+
+        `text_key` names who asked and what. The first answer to a comment (to a run, where no comment asked) is given
+        again whenever it is asked again.
+        """
+        source = f"comment:{run.source.comment_id}" if run.source else f"run:{run.id}"
+        place = (run.repository.id, run.number)
+        keys = [
+            key("claim", *place),
+            key("source", run.repository.id, source),
+            key("text", *place, run.head_sha, text_key),
+            run_key(run.id),
+        ]
+        words = (run.id, run.model_dump_json(), int(run.editing), self._gate.keep_ms, REPEAT_SECONDS * 1000)
+        answer: bytes = await self._gate.run(CLAIM, keys, *words, run_key(""))
+        word, run_id, other = answer.decode().split(" ")
+        stored = await self._known(run_id)
+        match word:
+            case "started":
+                return Started(stored)
+            case "waiting":
+                return Waiting(stored, await self._known(other))
+            case "full":
+                return Full(stored)
+            case _:
+                return Repeat(stored)
+
+    async def holders(self, repository_id: int, number: int) -> Holders:
+        """Return the runs that hold a pull request or issue at this moment."""
+        claim = key("claim", repository_id, number)
+        slots = ("running", "waiting", "beside1", "beside2")
+        ids: list[bytes | None] = await self._gate.do("HMGET", claim, *slots)
+        running, waiting, *beside = [await self.get(each.decode()) if each else None for each in ids]
+        return Holders(running, waiting, tuple(run for run in beside if run is not None))
+
+    async def get(self, run_id: str) -> Run | None:
+        """Return the run as it was asked for."""
+        raw: bytes | None = await self._gate.do("HGET", run_key(run_id), "request")
+        return None if raw is None else Run.model_validate_json(raw)
+
+    async def state(self, run_id: str) -> RunState:
+        """Return what is known of a run besides its request; of an unknown run, nothing is."""
+        names = tuple(RunState.model_fields)
+        values: list[bytes | None] = await self._gate.do("HMGET", run_key(run_id), *names)
+        known = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
+        return RunState.model_validate(known)
+
+    async def begin_attempt(self, run_id: str) -> int:
+        """Raise the fence and return it: from now on no earlier attempt can write. Raises LookupError."""
+        keys = [run_key(run_id), *(key(kept, run_id) for kept in ("journal", "task", "progress"))]
+        fence: int = await self._gate.run(BEGIN, keys, self._gate.keep_ms)
+        if fence == 0:
+            raise LookupError(f"There is no run {run_id} in the store")
+        return fence
+
+    async def fence(self, run_id: str) -> int:
+        """Return the fence of the newest attempt; 0 before the first."""
+        raw: bytes | None = await self._gate.do("HGET", run_key(run_id), "fence")
+        return int(raw or 0)
+
+    async def record(self, run_id: str, fence: int, **fields: str | int | None) -> None:
+        """Write fields of the run's state. None takes a field back."""
+        unknown = fields.keys() - RECORDED
+        if unknown:
+            raise ValueError(f"a run's state has no field {', '.join(sorted(unknown))} that is recorded")
+        words = [word for name, value in fields.items() for word in (name, "" if value is None else value)]
+        answer: bytes = await self._gate.run(RECORD, [run_key(run_id)], fence, self._gate.keep_ms, *words)
+        _held(answer, run_id, fence)
+
+    async def finish(self, run_id: str, fence: int, status: str) -> str | None:
+        """Record how a run ended, release its claim, and return the id of the run that may start now.
+
+        The caller enqueues that run. The first status stands: a second call changes nothing and returns the same.
+        """
+        words = (fence, self._gate.keep_ms, run_id, status, run_key(""))
+        answer: bytes = await self._gate.run(FINISH, [run_key(run_id)], *words)
+        _held(answer, run_id, fence)
+        return answer.decode().removeprefix("ok ") or None
+
+    async def set_task(self, run_id: str, fence: int, task: str) -> bytes:
+        """Store the run's frozen Task, if there is none yet, and return the stored one."""
+        keys = [run_key(run_id), key("task", run_id)]
+        answer: list[bytes] | bytes = await self._gate.run(KEEP, keys, fence, self._gate.keep_ms, task)
+        if isinstance(answer, bytes):
+            raise LostFence(_lost(run_id, fence))
+        return answer[1]
+
+    async def task(self, run_id: str) -> bytes | None:
+        """Return the run's Task, or None before its first attempt stored it."""
+        raw: bytes | None = await self._gate.do("GET", key("task", run_id))
+        return raw
+
+    async def cancel(self, run_id: str, reason: str) -> bool:
+        """Ask a run to end, for one of decisions.md 1.7's reasons. False where it has ended or was asked before."""
+        return bool(await self._gate.run(CANCEL, [run_key(run_id)], reason))
+
+    async def cancelled(self, run_id: str) -> str | None:
+        """Return the reason for which a run was asked to end."""
+        raw: bytes | None = await self._gate.do("HGET", run_key(run_id), "cancel")
+        return None if raw is None else raw.decode()
+
+    async def set_progress(self, run_id: str, progress: str) -> None:
+        """Store how a run stands, for whoever looks."""
+        await self._gate.do("SET", key("progress", run_id), progress, "PX", self._gate.keep_ms)
+
+    async def progress(self, run_id: str) -> str | None:
+        """Return how a run stands."""
+        raw: bytes | None = await self._gate.do("GET", key("progress", run_id))
+        return None if raw is None else raw.decode()
+
+    async def seen(self, name: str, seconds: int | None) -> bool:
+        """Return whether `name` was seen before, and remember it: for `seconds`, or for ever."""
+        expiry: tuple[str | int, ...] = () if seconds is None else ("EX", seconds)
+        return await self._gate.do("SET", key("seen", name), 1, "NX", *expiry) is None
+
+    async def _known(self, run_id: str) -> Run:
+        run = await self.get(run_id)
+        if run is None:
+            raise LookupError(f"Run {run_id} is not in the store any more")
+        return run
+
+
+def new_run_id() -> str:
+    """Return a run's id: 8 random characters."""
+    return "".join(secrets.choice(RUN_ID_ALPHABET) for _ in range(RUN_ID_LENGTH))
+
+
+def run_key(run_id: str) -> str:
+    """Return the key of a run; without an id, the beginning of all of them."""
+    return key("run", run_id)
+
+
+def _held(answer: bytes, run_id: str, fence: int) -> None:
+    if answer == b"lost":
+        raise LostFence(_lost(run_id, fence))
+
+
+def _lost(run_id: str, fence: int) -> str:
+    return f"attempt {fence} at run {run_id} is not the newest any more"

@@ -1,0 +1,1 @@
+"""What composes the bot and the worker into programs."""
