@@ -1,0 +1,234 @@
+"""The REST calls that we use, each a function with a typed answer, and the permission that each needs.
+
+It owns paths and shapes. Answers are slices: the fields that are used, whatever else GitHub sends. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.github.client import GitHub, NotFound, understood
+
+PERMISSIONS: Mapping[str, tuple[str, str]] = {
+    "pull": ("pull_requests", "read"),
+    "permission": ("metadata", "read"),
+    "branch_sha": ("contents", "read"),
+    "create_check_run": ("checks", "write"),
+    "update_check_run": ("checks", "write"),
+    "check_runs": ("checks", "read"),
+    "create_comment": ("issues", "write"),
+    "update_comment": ("issues", "write"),
+    "comments": ("issues", "read"),
+    "comment": ("issues", "read"),
+    "react": ("issues", "write"),
+}
+"""What each verb needs, by GitHub's "Permissions required for GitHub Apps". On a pull request the comment verbs may use
+``pull_requests: write`` as well; app.yml is tested against this table."""
+
+Level = Literal["admin", "write", "read", "none"]
+Reacted = Literal["eyes", "rocket", "confused"]
+Id = Annotated[int, Field(gt=0, lt=2**63)]
+
+
+class Slice(BaseModel):
+    """The part of an answer that is used."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Account(Slice):
+    """A user, an organisation or a bot."""
+
+    id: Id
+    login: str
+    type: str = "User"
+
+
+class RepositoryRef(Slice):
+    """A repository, by id and name."""
+
+    id: Id
+    full_name: str
+
+
+class Side(Slice):
+    """Head or base of a pull request."""
+
+    ref: str
+    sha: str
+    repo: RepositoryRef | None = None
+    """None where the repository is gone (a deleted fork)."""
+
+
+class PullRequest(Slice):
+    """A pull request. A merged one is closed, too."""
+
+    number: Id
+    state: Literal["open", "closed"]
+    locked: bool = False
+    draft: bool = False
+    merged: bool = False
+    title: str
+    body: str | None = None
+    user: Account | None = None
+    head: Side
+    base: Side
+
+
+class Permission(Slice):
+    """What an account may do in a repository, and whose account GitHub thinks that is."""
+
+    level: Level
+    user_id: int
+    """0 where GitHub names nobody."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether this is write permission: GitHub counts maintain as write and triage as read."""
+        return self.level in {"admin", "write"}
+
+
+class CheckRunOutput(Slice):
+    """What a check run shows, besides its state."""
+
+    title: str | None = None
+    summary: str | None = None
+    text: str | None = None
+
+
+class CheckRun(Slice):
+    """A check run."""
+
+    id: Id
+    name: str
+    head_sha: str
+    status: str
+    conclusion: str | None = None
+    external_id: str | None = None
+    html_url: str | None = None
+    output: CheckRunOutput = CheckRunOutput()
+
+
+class AppRef(Slice):
+    """The App through which something was written."""
+
+    id: Id
+
+
+class Comment(Slice):
+    """A comment in the conversation of an issue or pull request."""
+
+    id: Id
+    body: str | None = None
+    user: Account | None = None
+    html_url: str
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    performed_via_github_app: AppRef | None = None
+
+
+def _repo(repo: str) -> str:
+    return f"/repos/{quote(repo, safe='/')}"
+
+
+async def pull(github: GitHub, repo: str, number: int) -> PullRequest:
+    """Return a pull request as it is now. Raises `NotFound` where the number is none."""
+    return understood(PullRequest, await github.get(f"{_repo(repo)}/pulls/{number}"))
+
+
+async def permission(github: GitHub, repo: str, login: str) -> Permission:
+    """Return what an account may do. Somebody who is no collaborator of a private repository has none.
+
+    https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
+    """
+    try:
+        answer = await github.get(f"{_repo(repo)}/collaborators/{quote(login, safe='')}/permission")
+    except NotFound:
+        return Permission(level="none", user_id=0)
+    found = understood(_Collaborator, answer)
+    return Permission(level=found.permission, user_id=found.user.id if found.user else 0)
+
+
+class _Collaborator(Slice):
+    permission: Level
+    user: Account | None = None
+
+
+async def branch_sha(github: GitHub, repo: str, name: str) -> str | None:
+    """Return the commit of a branch of this repository, or None where it has none of that name.
+
+    Asked by full reference: a tag of the same name, or a commit that only a fork has, is no branch.
+    """
+    try:
+        answer = await github.get(f"{_repo(repo)}/git/ref/heads/{quote(name, safe='/')}")
+    except NotFound:
+        return None
+    found = understood(_Ref, answer)
+    # GitHub Enterprise Server answered in older versions with references that only begin so.
+    return found.object.sha if found.ref == f"refs/heads/{name}" else None
+
+
+class _Target(Slice):
+    sha: str
+
+
+class _Ref(Slice):
+    ref: str
+    object: _Target
+
+
+async def create_check_run(github: GitHub, repo: str, fields: Mapping[str, Any]) -> CheckRun:
+    """Create a check run from GitHub's own field names (``name``, ``head_sha``, ``external_id``, ``output``, …).
+
+    https://docs.github.com/en/rest/checks/runs#create-a-check-run
+    """
+    return understood(CheckRun, await github.post(f"{_repo(repo)}/check-runs", fields))
+
+
+async def update_check_run(github: GitHub, repo: str, check_run_id: int, *, fields: Mapping[str, Any]) -> CheckRun:
+    """Change a check run. Annotations are added to those that it has."""
+    return understood(CheckRun, await github.patch(f"{_repo(repo)}/check-runs/{check_run_id}", fields))
+
+
+async def check_runs(github: GitHub, repo: str, ref: str, *, name: str) -> tuple[CheckRun, ...]:
+    """Return all check runs of a name on a commit, those of other Apps too, newest first as GitHub orders them."""
+    path = f"{_repo(repo)}/commits/{quote(ref, safe='/')}/check-runs"
+    found = await github.pages(path, key="check_runs", check_name=name, filter="all")
+    return tuple(understood(CheckRun, entry) for entry in found)
+
+
+async def create_comment(github: GitHub, repo: str, number: int, *, body: str) -> Comment:
+    """Write a comment under an issue or pull request."""
+    return understood(Comment, await github.post(f"{_repo(repo)}/issues/{number}/comments", {"body": body}))
+
+
+async def update_comment(github: GitHub, repo: str, comment_id: int, *, body: str) -> Comment:
+    """Replace a comment's body. Raises `NotFound` where somebody deleted it."""
+    return understood(Comment, await github.patch(f"{_repo(repo)}/issues/comments/{comment_id}", {"body": body}))
+
+
+async def comments(github: GitHub, repo: str, number: int, *, since: datetime | None = None) -> tuple[Comment, ...]:
+    """Return the comments under an issue or pull request, oldest first; with `since` those changed after it."""
+    query = {"since": since.strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
+    found = await github.pages(f"{_repo(repo)}/issues/{number}/comments", **query)
+    return tuple(understood(Comment, entry) for entry in found)
+
+
+async def comment(github: GitHub, repo: str, comment_id: int) -> Comment:
+    """Return a comment as it is now. Raises `NotFound` where it was deleted."""
+    return understood(Comment, await github.get(f"{_repo(repo)}/issues/comments/{comment_id}"))
+
+
+async def react(github: GitHub, repo: str, comment_id: int, content: Reacted) -> int:
+    """React to a comment and return the reaction's id. GitHub keeps one of a kind: twice is once."""
+    answer = await github.post(f"{_repo(repo)}/issues/comments/{comment_id}/reactions", {"content": content})
+    return understood(_Reaction, answer).id
+
+
+class _Reaction(Slice):
+    id: Id

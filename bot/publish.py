@@ -1,0 +1,398 @@
+"""The one way out to GitHub for both wings: an effect is stored, checked against the fence, looked for, done, recorded.
+
+An intent says what shall be the case, so that publishing it twice is one effect. What fails stays pending and raises;
+nothing is tried again here. What is written is rendered elsewhere and cut nowhere here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeAlias, assert_never
+
+from pydantic import ConfigDict, TypeAdapter
+
+from bot.github import GitHub, NotFound, verbs
+from bot.store import Outbox, Writer
+
+ANNOTATIONS = 50
+"""Annotations that GitHub takes in one request (docs.github.com, "Update a check run")."""
+
+# ---- Intents --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CommentRef:
+    """A comment of a repository (``owner/name``)."""
+
+    repo: str
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """A reaction on a comment."""
+
+    comment: CommentRef
+    content: Literal["eyes", "rocket", "confused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A short reply to a command. `key` names the command: there is one answer to each."""
+
+    key: str
+    number: int
+    body: str
+    after: int = 0
+    """The id of the command's comment. An answer that may have been written already is sought after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """How a run's check run shall look. The first completed one stands for ever."""
+
+    run: str
+    """Its ``external_id``."""
+    name: str
+    head_sha: str
+    status: Literal["queued", "in_progress", "completed"]
+    conclusion: str | None = None
+    title: str = ""
+    summary: str = ""
+    text: str = ""
+    annotations: tuple[Mapping[str, Any], ...] = ()
+    """In GitHub's own field names. Each is sent once: GitHub adds them to those that are there."""
+    actions: tuple[Mapping[str, str], ...] = ()
+    """Buttons, in GitHub's own field names; at most three."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """How one of a run's comments shall look. `slot` counts them from 0."""
+
+    run: str
+    slot: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A commit that shall be durable: pushed to `ref`, or kept with the run as a pack where `ref` is None."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    run: str
+    path: str
+    """The path of the step that made it."""
+    ref: str | None
+    """A full name, ``refs/heads/…``."""
+    old: str
+    new: str
+    pack: bytes
+    """The commit's objects, for a worker that does not have them."""
+    reply: bytes
+    """The reply of the step, to be journaled once the commit is durable."""
+
+
+Intent: TypeAlias = Reaction | Answer | CheckRun | Comment | Push
+
+_KINDS: dict[str, TypeAdapter[Any]] = {
+    kind.__name__: TypeAdapter(kind) for kind in (Reaction, Answer, CheckRun, Comment, Push)
+}
+
+
+def name_of(intent: Intent) -> str:
+    """Return the name under which an intent is stored: one for each thing that there shall be."""
+    match intent:
+        case Reaction(comment, content):
+            return f"-/reaction/{comment.repo}/{comment.id}/{content}"
+        case Answer(key):
+            return f"-/answer/{key}"
+        case CheckRun(run, name):
+            return f"{run}/check/{name}"
+        case Comment(run, slot):
+            return f"{run}/comment/{slot}"
+        case Push(run, path):
+            return _push_name(run, path)
+        case _:
+            assert_never(intent)
+
+
+def dump_intent(intent: Intent) -> bytes:
+    """Return an intent as JSON."""
+    kind = type(intent).__name__
+    return json.dumps({"kind": kind, "intent": _KINDS[kind].dump_python(intent, mode="json")}).encode()
+
+
+def load_intent(raw: bytes) -> Intent:
+    """Return the intent that `dump_intent` wrote."""
+    stored = json.loads(raw)
+    # As JSON again: only so are bytes read from base64.
+    intent: Intent = _KINDS[stored["kind"]].validate_json(json.dumps(stored["intent"]))
+    return intent
+
+
+def _push_name(run: str, path: str) -> str:
+    return f"{run}/push{path}"
+
+
+# ---- Results --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is there now."""
+
+    id: int | None = None
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is known of a check run or comment that was written before."""
+
+    id: int | None = None
+    url: str = ""
+    digest: str = ""
+    """Of the intent that was last carried out whole."""
+    completed: bool = False
+    sent: tuple[str, ...] = ()
+    """Digests of the annotations that were sent."""
+
+    @property
+    def published(self) -> Published:
+        return Published(self.id, self.url)
+
+
+_results: TypeAdapter[Published] = TypeAdapter(Published)
+_shown: TypeAdapter[_Shown] = TypeAdapter(_Shown)
+
+
+def _digest(value: object) -> str:
+    raw = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True).encode()
+    return hashlib.sha256(raw).hexdigest()[:32]
+
+
+# ---- Publishing -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a publisher writes, and as whom."""
+
+    repo: str
+    """``owner/name``."""
+    number: int
+    """The issue or pull request that a run's comments stand under."""
+    bot_id: int
+    """The bot account's user id (`AppIdentity.bot_id`): only its comments are our own."""
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Carries out intents for one attempt at a run, or for the bot. Calls for the same thing wait for each other."""
+
+    outbox: Outbox
+    github: GitHub
+    place: Place
+    run: str | None = None
+    fence: int | None = None
+    push: Callable[[Push], Awaitable[None]] | None = None
+    _locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    @property
+    def _by(self) -> Writer:
+        return Writer(self.run, self.fence)
+
+    async def publish(self, intent: Intent) -> Published:
+        """Make it so, and return what is there.
+
+        Raises `LostFence` where a later attempt has begun, `StoreAway`, `GitHubError`, and what `push` raises. The
+        intent is pending then.
+        """
+        name = name_of(intent)
+        async with self._locks[name]:
+            match intent:
+                case Reaction() | Answer() | Push():
+                    return await self._once(name, intent)
+                case CheckRun():
+                    return await self._check(name, intent)
+                case Comment():
+                    return await self._comment(name, intent)
+                case _:
+                    assert_never(intent)
+
+    async def stored_push(self, path: str) -> Push | None:
+        """Return the intent that the editing turn at `path` stored in this or an earlier attempt, if it got so far."""
+        raw = await self.outbox.get(_push_name(self.run or "", path))
+        intent = None if raw is None else load_intent(raw)
+        return intent if isinstance(intent, Push) else None
+
+    async def resume(self) -> None:
+        """Carry out what an earlier attempt left pending, but for pushes: their step finds and finishes its own."""
+        for name in await self.outbox.pending(self.run):
+            raw = await self.outbox.get(name)
+            intent = None if raw is None else load_intent(raw)
+            if intent is not None and not isinstance(intent, Push):
+                await self.publish(intent)
+
+    # ---- What is meant once -----------------------------------------------------------------------------------------
+
+    async def _once(self, name: str, intent: Reaction | Answer | Push) -> Published:
+        done = await self.outbox.result(name)
+        if done is not None:
+            return _results.validate_json(done)
+        stored = await self.outbox.put(name, dump_intent(intent), self._by)
+        # What was stored first is what was meant: it may have been done already.
+        first = load_intent(stored.raw)
+        match first:
+            case Reaction(comment, content):
+                published = Published(await verbs.react(self.github, comment.repo, comment.id, content))
+            case Answer():
+                published = await self._answer(first, seek=not stored.first)
+            case Push():
+                published = await self._push(first)
+            case _:  # pragma: no cover - a name belongs to one kind
+                raise TypeError(f"{name} holds a {type(first).__name__}")
+        await self.outbox.done(name, _results.dump_json(published), self._by)
+        return published
+
+    async def _answer(self, intent: Answer, *, seek: bool) -> Published:
+        if seek:
+            for comment in await self._own_comments(intent.number):
+                if comment.id > intent.after and comment.body == intent.body:
+                    return Published(comment.id, comment.html_url)
+        made = await verbs.create_comment(self.github, self.place.repo, intent.number, body=intent.body)
+        return Published(made.id, made.html_url)
+
+    async def _push(self, intent: Push) -> Published:
+        if intent.ref is not None:
+            if self.push is None:
+                raise ValueError("this publisher was given no way to push")
+            await self.push(intent)
+        return Published()
+
+    # ---- Comments ---------------------------------------------------------------------------------------------------
+
+    async def _comment(self, name: str, intent: Comment) -> Published:
+        shown = await self._state(name)
+        digest = _digest(intent.body)
+        if shown.id is not None and shown.digest == digest:
+            return shown.published
+        await self.outbox.replace(name, dump_intent(intent), self._by)
+        written = await self._written(intent, shown.id)
+        if written is None and shown.id is not None and (there := await self._seek(intent)) is not None:
+            written = await verbs.update_comment(self.github, self.place.repo, there.id, body=intent.body)
+        if written is None:
+            await self.outbox.guard(self._by)
+            written = await verbs.create_comment(self.github, self.place.repo, self.place.number, body=intent.body)
+        shown = _Shown(written.id, written.html_url, digest)
+        await self.outbox.done(name, _shown.dump_json(shown), self._by)
+        return shown.published
+
+    async def _written(self, intent: Comment, known: int | None) -> verbs.Comment | None:
+        """Return the run's comment with its new body, or None where there is none on GitHub (any more)."""
+        if known is None:
+            found = await self._seek(intent)
+            if found is None or found.body == intent.body:
+                return found
+            known = found.id
+        await self.outbox.guard(self._by)
+        try:
+            return await verbs.update_comment(self.github, self.place.repo, known, body=intent.body)
+        except NotFound:  # somebody deleted it: the result is told once more (threats.md R22)
+            return None
+
+    async def _seek(self, intent: Comment) -> verbs.Comment | None:
+        """Return the comment of this slot that was written but never recorded: ours, and it names the run."""
+        taken = [await self._state(name_of(replace(intent, slot=slot))) for slot in range(intent.slot)]
+        for comment in await self._own_comments(self.place.number):
+            if f"`{intent.run}`" in (comment.body or "") and comment.id not in {shown.id for shown in taken}:
+                return comment
+        return None
+
+    async def _own_comments(self, number: int) -> list[verbs.Comment]:
+        found = await verbs.comments(self.github, self.place.repo, number)
+        return [comment for comment in found if comment.user is not None and comment.user.id == self.place.bot_id]
+
+    # ---- Check runs -------------------------------------------------------------------------------------------------
+
+    async def _check(self, name: str, intent: CheckRun) -> Published:
+        shown = await self._state(name)
+        if shown.completed:
+            return shown.published
+        raw = dump_intent(intent)
+        if shown.id is not None and shown.digest == _digest(raw):
+            return shown.published
+        stored = await self.outbox.get(name)
+        before = None if stored is None else load_intent(stored)
+        if isinstance(before, CheckRun) and before.status == "completed":
+            intent = before  # it may be there already; the first conclusion stands
+            shown = await self._looked_up(intent, shown)
+        else:
+            await self.outbox.replace(name, raw, self._by)
+            if shown.id is None:
+                shown = await self._looked_up(intent, shown)
+        if not shown.completed:
+            shown = await self._show(name, intent, shown)
+        await self.outbox.done(name, _shown.dump_json(replace(shown, digest=_digest(dump_intent(intent)))), self._by)
+        return shown.published
+
+    async def _looked_up(self, intent: CheckRun, shown: _Shown) -> _Shown:
+        """Return what GitHub knows of the run's check run, by its name and external id on its commit."""
+        for check in await verbs.check_runs(self.github, self.place.repo, intent.head_sha, name=intent.name):
+            if check.external_id == intent.run:
+                return replace(shown, id=check.id, url=check.html_url or "", completed=check.status == "completed")
+        return replace(shown, id=None)
+
+    async def _show(self, name: str, intent: CheckRun, shown: _Shown) -> _Shown:
+        """Send the check run: its new annotations in requests of 50, its conclusion with the last of them."""
+        fresh = [each for each in intent.annotations if _digest(each) not in shown.sent]
+        batches = [fresh[start : start + ANNOTATIONS] for start in range(0, len(fresh), ANNOTATIONS)] or [[]]
+        for number, batch in enumerate(batches, 1):
+            last = number == len(batches)
+            await self.outbox.guard(self._by)
+            check = await self._send(intent, shown, batch=batch, last=last)
+            shown = _Shown(
+                check.id,
+                check.html_url or "",
+                completed=last and intent.status == "completed",
+                sent=(*shown.sent, *map(_digest, batch)),
+            )
+            if not last:
+                await self.outbox.partly(name, _shown.dump_json(shown), self._by)
+        return shown
+
+    async def _send(
+        self, intent: CheckRun, shown: _Shown, *, batch: list[Mapping[str, Any]], last: bool
+    ) -> verbs.CheckRun:
+        output: dict[str, Any] = {"title": intent.title, "summary": intent.summary}
+        if intent.text:
+            output["text"] = intent.text
+        if batch:
+            output["annotations"] = [dict(each) for each in batch]
+        fields: dict[str, Any] = {"status": intent.status if last else "in_progress", "output": output}
+        if last and intent.conclusion is not None:
+            fields["conclusion"] = intent.conclusion
+        if last and intent.actions:
+            fields["actions"] = [dict(each) for each in intent.actions]
+        repo = self.place.repo
+        if shown.id is not None:
+            try:
+                return await verbs.update_check_run(self.github, repo, shown.id, fields=fields)
+            except NotFound:
+                # Gone for good, where the App was installed anew (threats.md R24); else GitHub was wrong about it.
+                there = await self._looked_up(intent, shown)
+                if there.id is not None:
+                    return await verbs.update_check_run(self.github, repo, there.id, fields=fields)
+        fields |= {"name": intent.name, "head_sha": intent.head_sha, "external_id": intent.run}
+        return await verbs.create_check_run(self.github, repo, fields)
+
+    async def _state(self, name: str) -> _Shown:
+        raw = await self.outbox.result(name)
+        return _Shown() if raw is None else _shown.validate_json(raw)

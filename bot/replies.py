@@ -1,0 +1,278 @@
+"""Every sentence that the bot itself posts. Pure.
+
+Each says what happened and what to do next, mentions nobody, and is a few lines long. What a person wrote is quoted
+back only through `quoted` and `fenced`. Whether a command exists in this version is told by the caller, so that no
+sentence points to one that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.redact import visible
+
+QUOTE_LIMIT = 60
+"""Characters of what is quoted back in a sentence."""
+FENCE_LIMIT = 200
+"""Characters of what is quoted back as a line to paste; a longer one gets a place to fill in instead."""
+
+NOTHING = "nothing was started"
+
+
+def _plain(text: str) -> str:
+    """Return text as one line in which nothing can end a code span, and which no mail client turns into a mention."""
+    line = " ".join(visible(text).replace("`", "").split())
+    return line.replace("@", "@\u200b").replace("#", "#\u200b")
+
+
+def quoted(text: str, limit: int = QUOTE_LIMIT) -> str:
+    """Return what a person wrote as a code span, cut to `limit` characters."""
+    line = _plain(text)
+    shown = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return f"`{shown or '…'}`"
+
+
+def fenced(line: str) -> str:
+    """Return one line as a block that can be copied."""
+    return f"```\n{line}\n```"
+
+
+def _short(sha: str) -> str:
+    return sha[:10]
+
+
+# ---- Not understood -------------------------------------------------------------------------------------------------
+
+
+def unknown_verb(word: str, nearest: str | None) -> str:
+    """Answer a verb that does not exist."""
+    hint = f" Perhaps you meant `{nearest}`." if nearest else ""
+    return f"There is no {quoted(word)}; {NOTHING}.{hint} All commands: `/codex-debate help`."
+
+
+def unknown_flag(verb: str, flag: str, nearest: str | None) -> str:
+    """Answer a flag that the verb does not have. `nearest` is our own flag, with the value that was given."""
+    hint = f"Perhaps you meant {quoted(nearest)}." if nearest else f"Its flags: `/codex-debate help {verb}`."
+    return f"`{verb}` has no flag {quoted(flag)}; {NOTHING}. {hint}"
+
+
+def bad_value(flag: str, takes: str, example: str) -> str:
+    """Answer a value that does not fit, or is missing. The value itself is not repeated."""
+    return f"`{flag}` takes {takes}; {NOTHING}. For example `{example}`."
+
+
+def given_twice(flag: str, example: str) -> str:
+    """Answer a repeated flag."""
+    return f"`{flag}` is given twice; {NOTHING}. Give it once, for example `{example}`."
+
+
+def takes_nothing(flag: str) -> str:
+    """Answer a value for a flag that has none."""
+    return f"`{flag}` takes no value; {NOTHING}. Write `{flag}` alone to switch it on."
+
+
+def open_quote() -> str:
+    """Answer a quoted text that does not end on its line, or that runs into the next word."""
+    return (
+        f"A quoted text does not end where a space follows; {NOTHING}. Write it on one line between two quotation "
+        'marks, for example `/codex-debate review --rationale "the retry is deliberate"`.'
+    )
+
+
+def unexpected(verb: str, word: str) -> str:
+    """Answer a word where none is expected."""
+    return (
+        f"`{verb}` does not take {quoted(word)}; {NOTHING}. Text of several words goes between quotation marks behind "
+        f"its flag; the flags: `/codex-debate help {verb}`."
+    )
+
+
+def two_numbers(verb: str) -> str:
+    """Answer two pull requests in one command."""
+    return f"`{verb}` takes one pull request; {NOTHING}. Write a comment for each."
+
+
+def too_long(limit: int) -> str:
+    """Answer a command line that is too long. It is not repeated."""
+    return f"The command is longer than {limit:,} characters; {NOTHING}. Shorten it and write it again."
+
+
+def which_one(prose: str, *, answer: bool) -> str:
+    """Answer prose without a verb. `answer` says whether this version answers questions."""
+    line = _plain(prose)
+    question = f"/codex-debate answer {line}" if 0 < len(line) <= FENCE_LIMIT else "/codex-debate answer …"
+    head = "Review the change, or answer the question? Nothing was started."
+    if not answer:
+        return (
+            f"{head} To review it, write:\n\n{fenced('/codex-debate review')}\n\nQuestions (`/codex-debate answer`) "
+            "are not in this version."
+        )
+    return f"{head} Write one of these:\n\n{fenced('/codex-debate review')}\n\n{fenced(question)}"
+
+
+def two_commands(first: str, second: str) -> str:
+    """Answer several commands in one comment."""
+    return (
+        f"Two commands in one comment; {NOTHING}. Write {quoted(first)} and {quoted(second)} in a comment each."
+        if _plain(first) != _plain(second)
+        else f"{quoted(first)} stands twice in one comment; {NOTHING}. Write it once."
+    )
+
+
+def needs_pull_request() -> str:
+    """Answer a review that was asked for on an issue."""
+    return f"A review needs a pull request; {NOTHING}. Name one: `/codex-debate review 412`."
+
+
+def not_in_this_version(what: str, available: Sequence[str]) -> str:
+    """Answer a command that exists in the design and not in this version."""
+    there = " and ".join(f"`{name}`" for name in available)
+    return f"`{what}` is not in this version; {NOTHING}. What is there: {there}."
+
+
+def no_push_flag() -> str:
+    """Answer `--push`."""
+    return (
+        f"`--push` is not in this version; {NOTHING}. Without it the commits go to a branch of their own, and the "
+        "comment says how to take them: `/codex-debate review`."
+    )
+
+
+# ---- Not allowed ----------------------------------------------------------------------------------------------------
+
+
+def no_permission() -> str:
+    """Answer somebody who cannot write here."""
+    return (
+        f"Debates are started by people who can write to this repository; {NOTHING}. Ask one of them to write the "
+        "command. `/codex-debate help` is open to you."
+    )
+
+
+def from_outside() -> str:
+    """Answer a command on an outsider's pull request."""
+    return (
+        "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. "
+        f"Approvals are not in this version; {NOTHING}. To have the change debated now, push it to a branch of this "
+        "repository, after reading it, and open a pull request from there."
+    )
+
+
+def not_served(full_name: str) -> str:
+    """Answer a repository that this server does not serve."""
+    return (
+        f"This server does not work for `{full_name}`; {NOTHING}. Its operator can add the repository to "
+        "`CODEX_DEBATE_ALLOW`."
+    )
+
+
+# ---- Not possible here ----------------------------------------------------------------------------------------------
+
+
+def no_such_pull_request(number: int) -> str:
+    """Answer a number that is no pull request of this repository."""
+    return f"There is no pull request {number} here; {NOTHING}. Write the command on the pull request itself."
+
+
+def not_open(number: int, *, merged: bool) -> str:
+    """Answer a command about a pull request that has ended."""
+    if merged:
+        return f"Pull request {number} is merged; {NOTHING}. Write the command on one that is open."
+    return f"Pull request {number} is closed; {NOTHING}. Reopen it, then write the command again."
+
+
+def nothing_to_review(head: str, base: str, *, reason: str = "") -> str:
+    """Reply to a review without anything to review: no change, or with a `reason` none for this reviewer."""
+    if reason:
+        return f"{reason[:1].upper()}{reason[1:]}; {NOTHING}. Ask another reviewer, with `--reviewer`."
+    example = "For another base write `/codex-debate review --base BRANCH`."
+    return f"{quoted(head, 100)} holds no change against {quoted(base, 100)}; {NOTHING}. {example}"
+
+
+def locked(number: int) -> str:
+    """Answer a command about a locked pull request."""
+    return f"Pull request {number} is locked; {NOTHING}. Unlock it, then write the command again."
+
+
+def no_such_base(name: str, base: str) -> str:
+    """Answer a base that is no branch of this repository. `base` is one that is."""
+    return (
+        f"This repository has no branch {quoted(name)}; {NOTHING}. Name one that exists, for example "
+        f"{quoted('/codex-debate review --base ' + base, 120)}, or leave `--base` out."
+    )
+
+
+# ---- Not now --------------------------------------------------------------------------------------------------------
+
+
+def _end(text: str, *, stop: bool) -> str:
+    return f" {text}" if stop else ""
+
+
+def _check(url: str | None) -> str:
+    return f" ([check run]({url}))" if url else ""
+
+
+def running(round_: int | None, minute: int, *, url: str | None, stop: bool) -> str:
+    """Answer a command that waits behind a running debate."""
+    where = f"round {round_}, minute {minute}" if round_ else f"minute {minute}"
+    return f"A review is running: {where}{_check(url)}. Yours waits and starts by itself when it has ended." + _end(
+        "To end both: `/codex-debate stop`.", stop=stop
+    )
+
+
+def third(*, stop: bool) -> str:
+    """Answer a third command."""
+    return "One review is running and one waits; a third is not kept. Write it again when the first has ended" + (
+        ", or end both with `/codex-debate stop`." if stop else "."
+    )
+
+
+def repeated(*, url: str | None, ended: bool, stop: bool) -> str:
+    """Answer the same words of the same person within ten minutes."""
+    if ended:
+        return (
+            f"That review has just ended{_check(url)}; {NOTHING}. To have the same commit reviewed once more, write "
+            "the command again in ten minutes."
+        )
+    return f"That review is already running{_check(url)}; nothing new was started." + _end(
+        "To end it: `/codex-debate stop`.", stop=stop
+    )
+
+
+# ---- Help -----------------------------------------------------------------------------------------------------------
+
+
+def help_overview(rows: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
+    """List the commands: what to write and what it does, and the names of those that this version lacks."""
+    lines = "\n".join(f"- `{usage}` {says}" for usage, says in rows)
+    later = f"\n\nNot in this version: {', '.join(f'`{name}`' for name in missing)}." if missing else ""
+    return (
+        "Two agents debate until they agree. Write one command a comment, alone on its line.\n\n"
+        f"{lines}{later}\n\nThe flags of a command: `/codex-debate help review`."
+    )
+
+
+def help_verb(usage: str, says: str, flags: Sequence[tuple[str, str]]) -> str:
+    """Explain one command and its flags."""
+    lines = "".join(f"\n- `{flag}`: {meaning}" for flag, meaning in flags)
+    return f"`{usage}` {says}." + (f"\n{lines}" if lines else " It has no flags.")
+
+
+# ---- The queued check run -------------------------------------------------------------------------------------------
+
+
+def queued_title(ahead: int) -> str:
+    """Return the title of a check run that waits behind `ahead` debates."""
+    if ahead < 1:
+        return "Queued"
+    return f"Queued: {ahead} debate{'s' if ahead > 1 else ''} ahead"
+
+
+def queued_summary(server_url: str, full_name: str, head_sha: str, *, behind: bool, stop: bool) -> str:
+    """Return the summary of a waiting check run; `behind` where it waits for another debate of its pull request."""
+    commit = f"[{_short(head_sha)}]({server_url}/{full_name}/commit/{head_sha})"
+    what = "the debate that runs here to end" if behind else "a free worker"
+    return f"A review of {commit} waits for {what}. Nothing to do." + _end(
+        "To take it back, write `/codex-debate stop`.", stop=stop
+    )
