@@ -1,0 +1,166 @@
+"""The plan of a tree: its limits, its links, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.git import GitRefused
+from worker.git import entries as room
+from worker.git.brief import list_changes
+from worker.git.entries import chunks, list_rows, plan, stays
+from worker.git.mirror import Mirror
+
+
+async def test_what_is_left_out_is_named_with_its_reason(mirror: Mirror, source: Any, take: Any) -> None:
+    """Decisions 2.5."""
+    files = {b"a": b"1", b"CLAUDE.md": b"x", b"d/.claude/hooks/x": b"x", b"bad\nname": b"x", b"dir\x1b/f": b"x"}
+    found = await plan(mirror, await take(source.commit({**files, b"sub": ("160000", b"1" * 40)})))
+    assert {path: why for path, (_, why) in found.absent.items()} == {
+        b"CLAUDE.md": "configuration of an agent or a hook",
+        b"d/.claude/hooks/x": "configuration of an agent or a hook",
+        b"bad\nname": "control characters in its name",
+        b"dir\x1b/f": "control characters in its name",
+        b"sub": "a submodule",
+    }
+    assert {folder: [row.name for row in rows] for folder, rows in found.files.items()} == {b"": [b"a"]}
+    assert (found.count, found.size) == (1, 1)
+
+
+async def test_the_longest_names_are_left_out(mirror: Mirror, source: Any, take: Any) -> None:
+    """Input 93: a name of 4,096 bytes."""
+    deep = b"/".join([b"d" * 200] * 20)
+    found = await plan(mirror, await take(source.commit({b"n" * 4096: b"x", deep + b"/f": b"x", b"n" * 255: b"x"})))
+    assert {why for _, why in found.absent.values()} == {"its name is too long"}
+    assert found.files[b""][0].name == b"n" * 255
+
+
+async def test_a_tree_that_is_too_deep_is_refused(mirror: Mirror, source: Any, take: Any) -> None:
+    """Input 96: 64 folders are the limit."""
+    at_limit = b"d/" * 64 + b"f"
+    await plan(mirror, await take(source.commit({at_limit: b"x"})))
+    deeper = await take(source.commit({b"d/" + at_limit: b"x"}))
+    with pytest.raises(GitRefused, match="more than 64 deep"):
+        await plan(mirror, deeper)
+    with pytest.raises(GitRefused, match="more than 64 deep"):
+        await list_changes(mirror, await take(source.commit({})), deeper)
+
+
+async def test_thousands_of_folders_deep_is_refused(mirror: Mirror, source: Any, take: Any) -> None:
+    """Input 96."""
+    tree = source.tree_of([("100644", b"f", source.put("blob", b"x"))])
+    for _ in range(3_000):
+        tree = source.tree_of([("40000", b"d", tree)])
+    with pytest.raises(GitRefused):
+        await plan(mirror, await take(source.commit(tree)))
+
+
+async def test_ten_million_paths_are_refused_early(mirror: Mirror, source: Any, take: Any) -> None:
+    """Input 95: a pack of a few kilobytes that stands for 10⁷ paths of a megabyte each."""
+    blob = source.put("blob", bytes(1024 * 1024))
+    tree = source.tree_of([("100644", b"f%d" % n, blob) for n in range(10)])
+    for _ in range(6):
+        tree = source.tree_of([("40000", b"d%d" % n, tree) for n in range(10)])
+    commit = await take(source.commit(tree))
+    with pytest.raises(GitRefused, match="more than 200,000 files or 2 GiB"):
+        await plan(mirror, commit)
+
+
+async def test_two_hundred_thousand_files_are_the_limit(mirror: Mirror, source: Any, take: Any) -> None:
+    """Input 94."""
+    blob = source.put("blob", b"")
+    rows = [("100644", b"f%06d" % n, blob) for n in range(1000)]
+    folder = source.tree_of(rows)
+    tree = source.tree_of([("40000", b"d%03d" % n, folder) for n in range(200)] + [("100644", b"one-more", blob)])
+    with pytest.raises(GitRefused, match="more than 200,000 files"):
+        await plan(mirror, await take(source.commit(tree)))
+
+
+async def test_a_large_tree_is_narrowed_to_the_folders_of_its_changes(
+    mirror: Mirror, source: Any, take: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decisions 2.3."""
+    monkeypatch.setattr(room, "MAX_ENTRIES", 10)
+    files = {b"d%d/f%d" % (folder, n): b"x" for folder in range(4) for n in range(3)} | {
+        b"top": b"x",
+        b"d1/sub/f": b"x",
+    }
+    base = source.commit(files)
+    head = source.commit(files | {b"d1/f0": b"changed", b"d2/-new": b"y"}, base)
+    await take(head, base)
+    found = await plan(mirror, head, base=base)
+    assert found.narrowed
+    assert {folder: sorted(row.name for row in rows) for folder, rows in found.files.items()} == {
+        b"d1": [b"f0", b"f1", b"f2"],
+        b"d2": [b"-new", b"f0", b"f1", b"f2"],
+    }
+    rooted = source.commit(files | {b"top": b"changed"}, base)
+    found = await plan(mirror, await take(rooted), base=base)
+    assert {folder: [row.name for row in rows] for folder, rows in found.files.items()} == {b"": [b"top"]}
+    with pytest.raises(GitRefused, match="changes more than 10 files"):
+        await plan(mirror, await take(source.commit({b"n%d" % n: b"x" for n in range(20)})), base=base)
+
+
+async def test_entries_are_found_by_their_paths(mirror: Mirror, source: Any, take: Any) -> None:
+    commit = await take(source.commit({b"a": b"1", b"d/-x": b"22", b"d/*": b"3"}))
+    rows = await list_rows(mirror, commit, [b"a", b"d/-x", b"d/?", b"gone"])
+    assert {path: row.size for path, row in rows.items()} == {b"a": 1, b"d/-x": 2}
+
+
+# ---- Links ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [b"b", b"./b", b"../d/b", b"b/../c", b"not/there", b"..", b"e/up"])
+def test_a_link_within_the_tree_stays(target: bytes) -> None:
+    assert stays(b"d/a", {b"d/a": target, b"d/e/up": b"../.."})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/etc/passwd",
+        b"../../x",
+        b"/proc/self/environ",
+        b"../..",
+        b"",
+        b"a\0b",
+        b"../.git/config",
+        b".GIT/x",
+        b"e/up/../x",
+        b"loop",
+        b"a",
+        b"out/x",
+    ],
+)
+def test_a_link_that_leaves_the_tree_does_not_stay(target: bytes) -> None:
+    """Inputs 87 and 88: also by way of another link, in a circle, or into git's own folder."""
+    links = {b"d/a": target, b"d/e/up": b"../..", b"d/loop": b"loop", b"d/out": b"../../.."}
+    assert not stays(b"d/a", links)
+
+
+def test_a_long_chain_of_links_ends() -> None:
+    """Input 88."""
+    links = {b"l%d" % n: b"l%d" % (n + 1) for n in range(5000)}
+    assert not stays(b"l0", links)
+    assert stays(b"l4990", links)
+
+
+PART = st.sampled_from([b"..", b".", b"a", b"b", b"", b"c"])
+
+
+@given(
+    st.dictionaries(st.lists(PART, min_size=1, max_size=3).map(b"/".join), st.lists(PART, max_size=5).map(b"/".join))
+)
+def test_every_question_about_links_has_an_answer(links: dict[bytes, bytes]) -> None:
+    for path in links:
+        assert stays(path, links) in {True, False}
+
+
+@given(st.lists(st.binary(min_size=1, max_size=60)))
+def test_chunks_lose_nothing_and_fit(paths: list[bytes]) -> None:
+    batches = list(chunks(paths, 100))
+    assert [path for batch in batches for path in batch] == paths
+    assert all(batches)

@@ -1,0 +1,134 @@
+"""The one function that starts git: its environment, its names, its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker.git import GitFailed, Remote, environment, full_ref, git, plain, sha
+from worker.git.mirror import Mirror
+from worker.git.tree import materialise
+
+HOSTILE = [
+    "", "main", "-x", "--upload-pack=touch /tmp/x", "--output=F", "refs", "refs/", "refs/heads", "refs/heads/",
+    "refs/heads//x", "/refs/heads/x", "refs/heads/x/", "refs/heads/.x", "refs/heads/x.lock", "refs/heads/x.lock/y",
+    "refs/heads/a..b", "refs/heads/a b", "refs/heads/a~1", "refs/heads/a^", "refs/heads/a:b", "refs/heads/a?",
+    "refs/heads/*", "refs/heads/[a", "refs/heads/a\\b", "refs/heads/a\nb", "refs/heads/a\x7f", "refs/heads/a\0",
+    "refs/heads/@{u}",
+    "refs/heads/x.", "HEAD", "@", "+refs/heads/a", "refs/heads/a:refs/heads/b", "^refs/heads/a", "refs/heads/\t",
+    "refs/heads/" + "x" * 2000, "heads/refs/x", "file:///etc", "refs/heads/a\x1b[31m", ":refs/heads/a",
+]  # fmt: skip
+FINE = ["refs/heads/main", "refs/heads/-x", "refs/heads/a/b-c_d", "refs/pull/1/head", "refs/heads/refs/heads/main"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_is_no_full_ref_is_refused(name: str) -> None:
+    """Threat T9, inputs 99 and 100."""
+    with pytest.raises(ValueError, match="not a full ref name"):
+        full_ref(name)
+
+
+@pytest.mark.parametrize("name", [*FINE, "refs/heads/日本"])
+def test_a_full_ref_name_passes(name: str) -> None:
+    """Input 100: a branch that is called like a ref is only what it is."""
+    assert full_ref(name) == name
+
+
+@pytest.mark.parametrize("text", ["", "abc", "A" * 40, "--" + "a" * 38, "a" * 40 + "\n", "a" * 64])
+def test_only_whole_object_ids_pass(text: str) -> None:
+    with pytest.raises(ValueError, match="not an object id"):
+        sha(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ext::sh -c x",
+        "file:///srv/x",
+        "ssh://-oProxyCommand=x/y",
+        "git://h/x",
+        "http://example.org/x",
+        "-x",
+        "a/b",
+        "https://token@example.org/x",
+        "https://e.org/x y",
+        "https://e.org/\nx",
+        "HTTPS//",
+        "https:x\x00",
+    ],
+)
+def test_addresses_besides_https_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        environment(None, remote=Remote(url))
+
+
+def test_plain_http_is_for_this_machine_and_for_whom_the_operator_says() -> None:
+    for remote in (Remote("http://127.0.0.1:1/x"), Remote("http://[::1]/x"), Remote("http://ghes/x", also=("http",))):
+        assert "always" in environment(None, remote=remote).values()
+
+
+def test_the_credential_is_in_no_argument_and_bound_to_the_server() -> None:
+    env = environment(None, remote=Remote("https://github.com/o/r.git", "ghs_x"))
+    (number,) = (key.removeprefix("GIT_CONFIG_KEY_") for key, value in env.items() if value.endswith("extraHeader"))
+    assert env[f"GIT_CONFIG_KEY_{number}"] == "http.https://github.com/.extraHeader"
+    assert env[f"GIT_CONFIG_VALUE_{number}"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46Z2hzX3g="
+
+
+def test_the_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat T10."""
+    monkeypatch.setenv("GIT_SSH_COMMAND", "touch x")
+    monkeypatch.setenv("GITHUB_WEBHOOK_SECRET", "x")
+    env = environment(Path("/m"))
+    assert {
+        key: env[key] for key in env if key.startswith("GIT_") and "CONFIG_KEY" not in key and "VALUE" not in key
+    } == {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_CEILING_DIRECTORIES": "/",
+        "GIT_DIR": "/m",
+        "GIT_CONFIG_COUNT": env["GIT_CONFIG_COUNT"],
+    }
+    assert {key for key in env if not key.startswith("GIT_")} == {"PATH", "HOME", "LC_ALL"}
+
+
+async def test_configuration_of_the_machine_plays_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: Mirror, source: Any, take: Any
+) -> None:
+    """Threat T10, input 77: hooks, filters, fsmonitor, textconv and ssh commands of a home folder never run."""
+    marker = tmp_path / "marker"
+    trap = tmp_path / "home"
+    trap.mkdir()
+    (trap / ".gitconfig").write_text(
+        f'[core]\nfsmonitor = "touch {marker}"\nhooksPath = {trap}\nsshCommand = "touch {marker}"\n'
+        f'[filter "lfs"]\nsmudge = "touch {marker}"\nclean = "touch {marker}"\nrequired = true\n'
+        f'[diff "x"]\ntextconv = "touch {marker}"\ncommand = "touch {marker}"\n'
+        f'[credential]\nhelper = "!touch {marker}"\n'
+        f'[gpg]\nprogram = "touch {marker}"\n[commit]\ngpgSign = true\n[log]\nshowSignature = true\n'
+    )
+    for hook in ("reference-transaction", "post-checkout", "pre-push", "post-index-change"):
+        (trap / hook).write_text(f"#!/bin/sh\ntouch {marker}\n")
+        (trap / hook).chmod(0o755)
+    monkeypatch.setenv("HOME", str(trap))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(trap / ".gitconfig"))
+    commit = await take(source.commit({b".gitattributes": b"* filter=lfs diff=x\n", b"a.txt": b"text\n"}))
+    await materialise(mirror, commit, tmp_path / "tree")
+    assert (tmp_path / "tree" / "a.txt").read_bytes() == b"text\n"
+    assert not marker.exists()
+
+
+async def test_a_failure_says_what_git_said(mirror: Mirror) -> None:
+    with pytest.raises(GitFailed, match="git cat-file failed: fatal: Not a valid object name") as caught:
+        await git(mirror.path, "cat-file", "-p", "0" * 40)
+    assert caught.value.code == 128
+
+
+def test_words_are_one_clean_line() -> None:
+    assert plain(b"fatal: a\x1b[31m b\r\n\n  hint \x00 c\n\xff") == "fatal: a [31m b; hint   c; \ufffd"

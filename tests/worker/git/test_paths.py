@@ -1,0 +1,142 @@
+"""Paths: how they are shown, and which are special."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.git.paths import has_controls, is_generated, is_git, is_protected, is_unwritten, join, shown
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (b"src/a b.py", "src/a b.py"),
+        ("über/日本.md".encode(), "über/日本.md"),
+        (b"a\nb\t\x1b[31m", "a\\x0ab\\x09\\x1b[31m"),
+        ("evil\u202egpj.exe".encode(), "evil\\u202egpj.exe"),
+        (b"latin-\xe9.txt", "latin-\\xe9.txt"),
+        (b"-rf", "-rf"),
+    ],
+)
+def test_a_path_is_shown_without_anything_invisible(path: bytes, text: str) -> None:
+    """Input 93."""
+    assert shown(path) == text
+
+
+@given(st.binary())
+def test_whatever_a_path_is_it_can_be_shown(path: bytes) -> None:
+    assert shown(path).isprintable()
+
+
+@pytest.mark.parametrize("path", [b"a\x00", b"a\nb", b"\x7f", "\u0085".encode(), b"dir\x1b/x"])
+def test_control_characters_are_found(path: bytes) -> None:
+    assert has_controls(path)
+
+
+@pytest.mark.parametrize("path", [b"a b", b"\xff\xfe", "é\u202e".encode(), b"-x"])
+def test_other_odd_characters_are_none(path: bytes) -> None:
+    assert not has_controls(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b".git",
+        b".GIT",
+        b".Git",
+        b"git~1",
+        b"GIT~1",
+        b".git.",
+        b".git ",
+        b".git. .",
+        b".git::$INDEX_ALLOCATION",
+        b".git:x",
+        b".git\\x",
+        b"x\\.GIT\\y",
+        ".g\u200cit".encode(),
+        ".\u200dgit\ufeff".encode(),
+        "\N{FULLWIDTH FULL STOP}git".encode(),
+    ],
+)
+def test_every_spelling_of_git_is_known(name: bytes) -> None:
+    """Input 76."""
+    assert is_git(name)
+
+
+@pytest.mark.parametrize("name", [b"git", b".gitignore", b".github", b"git~2", b".gitx", b"x.git", b""])
+def test_what_only_resembles_git_is_not_git(name: bytes) -> None:
+    assert not is_git(name)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"CLAUDE.md",
+        b"docs/agents.md",
+        b".claude/settings.json",
+        b"a/.Codex/x",
+        b".env",
+        b".env.local",
+        b".gitmodules",
+        b".husky/pre-commit",
+        b".npmrc",
+        b"sub/.mcp.json",
+        b"bunfig.toml",
+        b"AGENTS.override.md",
+    ],
+)
+def test_configuration_of_agents_and_hooks_is_not_written(path: bytes) -> None:
+    """Threats 4.4."""
+    assert is_unwritten(path)
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b".github/workflows/x.yml",
+        b"sub/.gitattributes",
+        b"CODEOWNERS",
+        b"docs/CODEOWNERS",
+        b".vscode/tasks.json",
+        b".devcontainer/devcontainer.json",
+        b".yarnrc.yml",
+        b".gitlab-ci.yml",
+        b".pre-commit-config.yaml",
+        b".lfsconfig",
+    ],
+)
+def test_dangerous_paths_are_protected(path: bytes) -> None:
+    """Threat T24, input 124."""
+    assert is_protected(path)
+    assert not is_unwritten(path)
+
+
+@pytest.mark.parametrize("path", [b"src/a.py", b"claude.py", b"environment.yml", b".vscode/settings.json", b"github/x"])
+def test_ordinary_paths_are_not(path: bytes) -> None:
+    assert not is_protected(path)
+
+
+def test_a_repositorys_own_rules_protect_too() -> None:
+    rules = ("migrations/**", "*.sql", "/exact.txt")
+    assert is_protected(b"migrations/1.py", rules)
+    assert is_protected(b"migrations/a/b.py", rules)
+    assert is_protected(b"db/x.sql", rules)
+    assert is_protected(b"exact.txt", rules)
+    assert not is_protected(b"src/migrations.py", rules)
+
+
+@pytest.mark.parametrize("path", [b"uv.lock", b"web/package-lock.json", b"Cargo.lock", b"dist/app.min.js"])
+def test_generated_files_are_known(path: bytes) -> None:
+    assert is_generated(path)
+
+
+@pytest.mark.parametrize("path", [b"lock.py", b"package.json", b"uv.lock/x.py"])
+def test_written_files_are_not(path: bytes) -> None:
+    assert not is_generated(path)
+
+
+def test_a_name_in_the_root_has_no_slash() -> None:
+    assert (join(b"", b"a"), join(b"b", b"a")) == (b"a", b"b/a")

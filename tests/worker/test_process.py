@@ -1,0 +1,201 @@
+"""Programs end: by themselves, at their limits, and with all that they started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.process import Pipe, Program, pipe, run
+
+PATH = {"PATH": os.defpath}
+
+
+def sh(script: str, **limits: object) -> Program:
+    return Program(("sh", "-c", script), env=PATH, **limits)  # type: ignore[arg-type]
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+async def alive(pid: int) -> bool:
+    """Tell whether a process is alive, after the kernel had the time to end one that was killed."""
+    for _ in range(200):
+        if state(pid) in "ZX":
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+async def test_a_program_gives_its_outputs_and_its_status() -> None:
+    done = await run(sh("cat; echo no >&2; exit 3", stdin=b"in"))
+    assert (done.code, done.stdout, done.stderr) == (3, b"in", b"no\n")
+    assert not done.timed_out
+    assert not done.cut
+
+
+async def test_a_program_that_a_signal_ended_says_so() -> None:
+    assert (await run(sh("kill -9 $$"))).code == -9
+
+
+async def test_a_program_that_does_not_exist_raises(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nothing"):
+        await run(Program((str(tmp_path / "nothing"),)))
+
+
+async def test_the_environment_is_exactly_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "x")
+    done = await run(Program(("/usr/bin/env",), env={"A": "b"}))
+    assert done.stdout == b"A=b\n"
+
+
+async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        done = await run(sh(f"test -e /proc/self/fd/{file.fileno()} && echo open"))
+    assert done.stdout == b""
+
+
+async def test_much_input_and_much_output_pass_at_once() -> None:
+    data = os.urandom(1_000_000)
+    assert (await run(sh("cat", stdin=data))).stdout == data
+
+
+async def test_input_that_nobody_reads_does_no_harm() -> None:
+    assert (await run(sh("exit 0", stdin=b"x" * 1_000_000))).code == 0
+
+
+@pytest.mark.parametrize("stream", ["", " >&2"])
+async def test_endless_output_is_cut_and_its_program_killed(stream: str) -> None:
+    """Input 127."""
+    done = await run(sh(f"exec yes{stream}", output_cap=100_000))
+    assert done.cut
+    assert done.code is None
+    assert len(done.stdout) + len(done.stderr) == 100_000
+
+
+async def test_a_program_that_never_ends_is_killed_at_its_limit() -> None:
+    """Inputs 128 and 132: it ignores SIGTERM, and sleeps with its outputs open."""
+    done = await run(sh("trap '' TERM; echo $$; while :; do sleep 1; done", seconds=0.2, grace=0.1))
+    assert done.timed_out
+    assert done.code is None
+    assert not await alive(int(done.stdout))
+
+
+async def test_a_program_may_end_well_when_it_is_asked_to() -> None:
+    done = await run(sh("trap 'echo bye; exit 0' TERM; echo on; sleep 9 & wait", seconds=0.3))
+    assert done.timed_out
+    assert done.stdout == b"on\nbye\n"
+
+
+async def test_children_are_gone_when_their_parent_ends() -> None:
+    """Input 132: `nohup … &`."""
+    done = await run(sh("nohup sleep 60 >/dev/null 2>&1 & echo $!"))
+    assert not await alive(int(done.stdout))
+
+
+async def test_an_escaped_child_with_open_pipes_is_not_waited_for() -> None:
+    """Inputs 128 and 132: what left the group keeps the pipes; a sandbox's own process space ends it."""
+    script = "import os,time\nif os.fork():\n  os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(30)"
+    done = await run(Program(("python3", "-c", f"{script}"), env=PATH, grace=0.2, seconds=20))
+    assert not done.timed_out
+    for line in done.stdout.split():
+        os.kill(int(line), 9)
+
+
+async def test_a_cancelled_call_leaves_nothing_behind() -> None:
+    started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    call = asyncio.create_task(run(sh("echo $$; sleep 60", on_line=lambda line: started.set_result(int(line)))))
+    pid = await started
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not await alive(pid)
+
+
+async def test_lines_come_as_they_are_written() -> None:
+    lines: list[bytes] = []
+    done = await run(sh("printf 'a\\nb'; sleep 0.05; printf 'c\\n\\nlast'", on_line=lines.append))
+    assert lines == [b"a", b"bc", b"", b"last"]
+    assert done.stdout == b"a\nbc\n\nlast"
+
+
+async def test_half_a_line_before_the_end_of_time_is_told() -> None:
+    lines: list[bytes] = []
+    done = await run(sh("printf '{\"half\"'; sleep 9", seconds=0.2, on_line=lines.append))
+    assert done.timed_out
+    assert lines == [b'{"half"']
+
+
+async def test_a_line_that_is_not_taken_ends_the_program() -> None:
+    def refuse(line: bytes) -> None:
+        raise ValueError(line.decode())
+
+    with pytest.raises(ValueError, match="no"):
+        await run(sh("echo no; sleep 60", on_line=refuse))
+
+
+async def test_many_programs_side_by_side() -> None:
+    done = await asyncio.gather(*(run(sh(f"echo {number}")) for number in range(40)))
+    assert [int(each.stdout) for each in done] == list(range(40))
+
+
+# ---- Pipes ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_pipe_streams_both_ways() -> None:
+    def use(cat: Pipe) -> tuple[bytes, int]:
+        cat.stdin.write(b"one\n")
+        cat.stdin.flush()
+        first = cat.stdout.readline()
+        return first, cat.finish()
+
+    assert await pipe(sh("cat"), use) == (b"one\n", 0)
+
+
+async def test_a_pipe_keeps_the_words_of_a_failure() -> None:
+    def use(program: Pipe) -> tuple[int, bytes]:
+        return program.finish(), program.errors()
+
+    assert await pipe(sh("echo why >&2; exit 4"), use) == (4, b"why\n")
+
+
+async def test_a_pipe_may_be_left_early() -> None:
+    assert await pipe(sh("echo $$; exec yes"), lambda yes: len(yes.stdout.readline())) > 1
+
+
+async def test_what_a_pipes_user_raises_is_raised() -> None:
+    def use(_: Pipe) -> None:
+        raise LookupError("here")
+
+    with pytest.raises(LookupError, match="here"):
+        await pipe(sh("exec sleep 60"), use)
+
+
+async def test_a_pipe_ends_at_its_limit() -> None:
+    with pytest.raises(TimeoutError, match=r"sh took longer than 0\.2 s"):
+        await pipe(sh("exec sleep 60", seconds=0.2), lambda sleep: sleep.stdout.read())
+
+
+async def test_a_cancelled_pipe_ends_its_thread() -> None:
+    loop = asyncio.get_running_loop()
+    began = asyncio.Event()
+    ended: list[bool] = []
+
+    def use(sleep: Pipe) -> None:
+        loop.call_soon_threadsafe(began.set)
+        sleep.stdout.read()
+        ended.append(True)
+
+    call = asyncio.create_task(pipe(sh("exec sleep 60"), use))
+    await began.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert ended == [True]

@@ -1,0 +1,109 @@
+"""Paths of a tree, as bytes: how they are shown, and which of them are special. Pure.
+
+Owns the built-in lists: configuration of agents and hooks that is never written into a run's folder, paths that an
+author may not change, and files that a program generates.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import unicodedata
+
+MAX_DEPTH = 64
+"""Folders above a file, at most (threats.md, input 96)."""
+
+# Configuration that a coding agent, its tools or their hooks obey (threats.md 4.4), at any depth, in any case.
+_UNWRITTEN = frozenset(
+    b".claude .mcp.json .claude.json claude.md claude.local.md agents.md agents.override.md .codex .agents .husky "
+    b".ripgreprc .gitmodules bunfig.toml .npmrc".split()
+)
+_UNWRITTEN_PREFIX = (b".env",)
+
+# What the author's seat may not change, besides the above (threats.md T24): names at any depth …
+_PROTECTED = frozenset(
+    b".github .gitlab .circleci .buildkite .gitattributes .lfsconfig .gitlab-ci.yml .travis.yml azure-pipelines.yml "
+    b"appveyor.yml .appveyor.yml bitbucket-pipelines.yml jenkinsfile .drone.yml .woodpecker.yml .woodpecker "
+    b".pre-commit-config.yaml lefthook.yml .lefthook.yml .yarnrc .yarnrc.yml .yarnrc.yaml .envrc .devcontainer "
+    b"codeowners .cursor .cursorrules gemini.md .gemini .aider.conf.yml".split()
+)
+# … and these paths, at any depth.
+_PROTECTED_TAILS = (b".vscode/tasks.json", b".config/lefthook.yml")
+
+_GENERATED = frozenset(
+    b"uv.lock poetry.lock pdm.lock pipfile.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml "
+    b"bun.lock bun.lockb cargo.lock go.sum gemfile.lock composer.lock flake.lock mix.lock pubspec.lock podfile.lock "
+    b"packages.lock.json gradle.lockfile deno.lock pixi.lock conda-lock.yml".split()
+)
+_MINIFIED = (b".min.js", b".min.css", b".js.map", b".css.map")
+
+# Code points that HFS+ ignores in names, as git's protectHFS knows them (git: utf8.c, next_hfs_char).
+_HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
+def join(folder: bytes, name: bytes) -> bytes:
+    """Return the path of a name in a folder; the folder is empty for the root."""
+    return folder + b"/" + name if folder else name
+
+
+def shown(path: bytes) -> str:
+    """Return a path as text in which nothing is invisible: what is not printable UTF-8 stands escaped."""
+    text = path.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    if char.isprintable():
+        return char
+    number = ord(char)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def fold(name: bytes) -> str:
+    """Return what a name is to a disk that does not tell cases or compositions apart."""
+    if name.isascii():
+        return name.lower().decode()
+    return unicodedata.normalize("NFC", name.decode("utf-8", "surrogateescape")).casefold()
+
+
+def has_controls(path: bytes) -> bool:
+    """Tell whether a path holds control characters (C0, DEL, or C1 in UTF-8)."""
+    if any(byte < 0x20 or byte == 0x7F for byte in path):
+        return True
+    return any(0x80 <= ord(char) < 0xA0 for char in path.decode("utf-8", "replace"))
+
+
+def is_git(name: bytes) -> bool:
+    """Tell whether some file system would take a path component, or what a backslash cuts from it, for ``.git``."""
+    text = _HFS_IGNORED.sub("", name.decode("utf-8", "replace"))
+    text = unicodedata.normalize("NFKC", text).casefold()
+    # NTFS drops dots and spaces at the end, and what follows a colon names a stream.
+    return any(part.split(":", 1)[0].rstrip(". ") in {".git", "git~1"} for part in text.split("\\"))
+
+
+def is_unwritten(path: bytes) -> bool:
+    """Tell whether a path is configuration of an agent or a hook, which is not written into a run's folder."""
+    return any(part in _UNWRITTEN or part.startswith(_UNWRITTEN_PREFIX) for part in path.lower().split(b"/"))
+
+
+def is_protected(path: bytes, rules: tuple[str, ...] = ()) -> bool:
+    """Tell whether an author may not change a path: by the built-in list, or by the globs of `protect:`."""
+    lower = path.lower()
+    if is_unwritten(path) or any(part in _PROTECTED for part in lower.split(b"/")):
+        return True
+    if any(lower == tail or lower.endswith(b"/" + tail) for tail in _PROTECTED_TAILS):
+        return True
+    return any(_matches(path, rule) for rule in rules)
+
+
+def _matches(path: bytes, rule: str) -> bool:
+    # `a/**` also means the folder itself; a rule that names a folder means all that is in it.
+    glob = rule.strip("/").encode("utf-8", "surrogateescape")
+    folder = glob.removesuffix(b"/**")
+    return fnmatch.fnmatchcase(path, glob) or fnmatch.fnmatchcase(path, folder + b"/*") or path == folder
+
+
+def is_generated(path: bytes) -> bool:
+    """Tell whether a program writes this file: lock files and minified bundles."""
+    name = path.rpartition(b"/")[2].lower()
+    return name in _GENERATED or name.endswith(_MINIFIED)

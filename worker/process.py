@@ -1,0 +1,396 @@
+"""The one place that starts programs.
+
+It owns a program's whole life: its process group, its exact environment, its time and output limits, and its end. Every
+program is gone, with the children that it left in its group, when a function here returns. It never uses a shell, never
+passes on this process's environment, and knows nothing of what it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TypeVar
+
+T = TypeVar("T")
+
+MIB = 1024 * 1024
+ERRORS_KEPT = 64 * 1024
+"""Bytes of standard error that a piped program's `Pipe.errors` gives back."""
+CHUNK = 256 * 1024
+"""Bytes that are read of an output at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to run. `env` is its whole environment; without ``PATH`` a bare name is sought in the system's own."""
+
+    argv: tuple[str | bytes, ...]
+    cwd: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+    seconds: float = 60.0
+    """The wall limit. When it is over, the group gets SIGTERM, and SIGKILL after `grace`."""
+    output_cap: int = 8 * MIB
+    """Bytes of standard output, and of standard error, that are kept. One more, and the program is killed."""
+    on_line: Callable[[bytes], None] | None = None
+    """Called for every line of standard output as it arrives, without its newline. What it raises ends the program."""
+    grace: float = 2.0
+    """Seconds between SIGTERM and SIGKILL; also the longest wait for output that an escaped child keeps open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended."""
+
+    code: int | None
+    """The exit status; negative: the signal that ended it; None: it was ended from here (`timed_out` or `cut`)."""
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool = False
+    cut: bool = False
+    """It wrote more than `output_cap`, and was killed for it."""
+    seconds: float = 0.0
+
+
+async def run(spec: Program) -> Finished:
+    """Run a program to its end and return how it ended. Raises OSError where it cannot be started.
+
+    Cancelling the call ends the program (SIGTERM, after `grace` SIGKILL) before the cancellation goes on.
+    """
+    began = time.monotonic()
+    with _started(spec, stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+        session = _Session(spec, child)
+        try:
+            await session.connect()
+            await session.wait()
+        finally:
+            await _to_the_end(session.end())
+    if session.fault is not None:
+        raise session.fault
+    ended_here = session.timed_out or session.cut
+    return Finished(
+        code=None if ended_here else child.code,
+        stdout=bytes(session.outputs[0].kept),
+        stderr=bytes(session.outputs[1].kept),
+        timed_out=session.timed_out,
+        cut=session.cut,
+        seconds=time.monotonic() - began,
+    )
+
+
+class Pipe:
+    """A running program's pipes, for code that runs in a thread and streams more than memory should hold."""
+
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], child: _Child, errors: IO[bytes]) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self._child = child
+        self._errors = errors
+
+    def finish(self) -> int:
+        """Close the program's standard input, wait for its end and return its exit status."""
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        self._child.gone.wait()
+        return self._child.code
+
+    def errors(self) -> bytes:
+        """Return the beginning of what the program wrote to standard error."""
+        self._errors.seek(0)
+        return self._errors.read(ERRORS_KEPT)
+
+
+async def pipe(spec: Program, use: Callable[[Pipe], T]) -> T:
+    """Start a program, call `use` with its pipes in a thread, end the program, and return what `use` returned.
+
+    `spec.stdin`, `output_cap` and `on_line` play no part. Raises TimeoutError when `seconds` are over, OSError where
+    the program cannot be started, and whatever `use` raises. On cancellation the program is killed and the thread
+    awaited, so that `use` is not at work any more when the call ends: it sees its pipes close.
+    """
+    loop = asyncio.get_running_loop()
+    with tempfile.TemporaryFile() as errors, _started(spec, stdin=subprocess.PIPE, stderr=errors) as child:
+        stdin, stdout = child.popen.stdin, child.popen.stdout
+        if stdin is None or stdout is None:  # pragma: no cover - both were asked for
+            raise OSError("a program was started without its pipes")
+        timed_out: list[bool] = []
+
+        def give_up() -> None:
+            timed_out.append(True)
+            child.kill(signal.SIGKILL)
+
+        timer = loop.call_later(spec.seconds, give_up)
+        work = asyncio.ensure_future(asyncio.to_thread(use, Pipe(stdin, stdout, child, errors)))
+        try:
+            result = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            child.kill(signal.SIGKILL)
+            await _to_the_end(asyncio.wait([work]))
+            if work.done() and not work.cancelled():
+                work.exception()  # it is the cancellation's doing, and told to nobody
+            raise
+        except Exception as error:
+            if timed_out:
+                raise TimeoutError(_too_long(spec)) from error
+            raise
+        finally:
+            timer.cancel()
+            child.kill(signal.SIGKILL)
+            await _to_the_end(_gone(child).wait())
+    if timed_out:
+        raise TimeoutError(_too_long(spec))
+    return result
+
+
+# ---- One child ------------------------------------------------------------------------------------------------------
+
+
+class _Child:
+    """A started program: its group, and the thread that waits for its end."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self.popen = popen
+        self.gone = threading.Event()
+        self.code = 0
+        self._lock = threading.Lock()
+        self._reaped = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._watch, name=f"wait-{popen.pid}", daemon=True)
+        self._thread.start()
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, as long as its leader is ours to name."""
+        with self._lock:
+            if not self._reaped:
+                self._signal(number)
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Call back, in the waiting thread, when the program has ended; at once where it has."""
+        with self._lock:
+            if not self.gone.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _watch(self) -> None:
+        # The leader stays a zombie while its group is killed: only so is its number certainly still the group's.
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:
+                self._signal(signal.SIGKILL)
+                self.code = self.popen.wait()
+                self._reaped = True
+        else:  # pragma: no cover - macOS
+            code = self.popen.wait()
+            with self._lock:
+                self.code = code
+                self._signal(signal.SIGKILL)
+                self._reaped = True
+        with self._lock:
+            self.gone.set()
+            callbacks = self._callbacks
+        for callback in callbacks:
+            callback()
+
+    def _signal(self, number: signal.Signals) -> None:
+        # PermissionError: macOS says so of a group of which only zombies are left.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, number)
+
+
+@contextlib.contextmanager
+def _started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[_Child]:
+    popen = subprocess.Popen(  # noqa: S603 - argv lists only, never a shell; what is run is the caller's part
+        spec.argv,
+        cwd=spec.cwd,
+        env=spec.env,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+        close_fds=True,
+    )
+    try:
+        yield _Child(popen)
+    finally:
+        for stream in (popen.stdin, popen.stdout, popen.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _gone(child: _Child) -> asyncio.Event:
+    """Return an event of this loop that is set when a child has ended."""
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(gone.set)
+
+    child.when_gone(tell)
+    return gone
+
+
+def _too_long(spec: Program) -> str:
+    return f"{Path(os.fsdecode(spec.argv[0])).name} took longer than {spec.seconds:g} s"
+
+
+# ---- One run --------------------------------------------------------------------------------------------------------
+
+
+class _Output:
+    """What one output has given so far."""
+
+    def __init__(self) -> None:
+        self.kept = bytearray()
+        self.line = bytearray()
+        self.open = True
+
+
+class _Session:
+    """A program in the loop's care: reads both outputs, feeds the input, watches the clock and the end."""
+
+    def __init__(self, spec: Program, child: _Child) -> None:
+        self.spec = spec
+        self.child = child
+        self.outputs = (_Output(), _Output())
+        self.timed_out = False
+        self.cut = False
+        self.fault: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()  # the program is to be ended: a limit was reached, or a line was not taken
+        self._gone = _gone(child)
+        self._drained = asyncio.Event()
+        self._rest = memoryview(spec.stdin)
+
+    async def connect(self) -> None:
+        popen = self.child.popen
+        for stream in (popen.stdout, popen.stderr, popen.stdin):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+        if popen.stdin is not None:
+            self._loop.add_writer(popen.stdin.fileno(), self._write)
+        for output, stream in zip(self.outputs, (popen.stdout, popen.stderr), strict=True):
+            if stream is not None:
+                self._loop.add_reader(stream.fileno(), self._read, stream, output)
+
+    async def wait(self) -> None:
+        """Return when the program has ended, its time is over, or a limit was reached."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._gone, self._stop)]
+        try:
+            done, _ = await asyncio.wait(waits, timeout=self.spec.seconds, return_when=asyncio.FIRST_COMPLETED)
+            self.timed_out = not done
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def end(self) -> None:
+        """End what is left of the program, then take what its outputs still hold."""
+        if not self._gone.is_set():
+            self.child.kill(signal.SIGTERM)
+            if not await _within(self._gone, self.spec.grace):
+                self.child.kill(signal.SIGKILL)
+                await self._gone.wait()
+        # The group is dead. An output that stays open belongs to a child that left it: that is not waited for long.
+        if any(output.open for output in self.outputs):
+            await _within(self._drained, self.spec.grace)
+        popen = self.child.popen
+        for stream, output in zip((popen.stdout, popen.stderr), self.outputs, strict=True):
+            self._close(stream, output)
+        self._close_input()
+        self._tell(self.outputs[0], b"", last=True)
+
+    def _write(self) -> None:
+        stdin = self.child.popen.stdin
+        if stdin is None:  # pragma: no cover - it is written to only where there is one
+            return
+        try:
+            self._rest = self._rest[os.write(stdin.fileno(), self._rest[:CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the program does not want the rest
+            self._rest = self._rest[:0]
+        if not self._rest:
+            self._close_input()
+
+    def _close_input(self) -> None:
+        stdin = self.child.popen.stdin
+        if stdin is not None and not stdin.closed:
+            self._loop.remove_writer(stdin.fileno())
+            with contextlib.suppress(OSError):
+                stdin.close()
+
+    def _read(self, stream: IO[bytes], output: _Output) -> None:
+        try:
+            data = os.read(stream.fileno(), CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close(stream, output)
+            return
+        room = self.spec.output_cap - len(output.kept)
+        output.kept += data[:room]
+        if output is self.outputs[0]:
+            self._tell(output, data[:room])
+        if len(data) > room:
+            self.cut = True
+            self._stop.set()
+
+    def _tell(self, output: _Output, data: bytes, *, last: bool = False) -> None:
+        """Hand on the lines that are whole by now; at the end, the last one also without its newline."""
+        if self.spec.on_line is None or self.fault is not None:
+            return
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(output.line) + lines[0]
+            output.line.clear()
+        output.line += rest
+        if last and output.line:
+            lines.append(bytes(output.line))
+        try:
+            for line in lines:
+                self.spec.on_line(line)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program ends first and `run` raises it
+            self.fault = error
+            self._stop.set()
+
+    def _close(self, stream: IO[bytes] | None, output: _Output) -> None:
+        if output.open and stream is not None:
+            output.open = False
+            self._loop.remove_reader(stream.fileno())
+        if not any(each.open for each in self.outputs):
+            self._drained.set()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _to_the_end(work: Awaitable[object]) -> None:
+    """Await `work` although this task is cancelled meanwhile; then let the cancellation go on."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
