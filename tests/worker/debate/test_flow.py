@@ -1,0 +1,108 @@
+"""Steps, replies and the lines of a journal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.debate.codecs import CruxCodec, DispositionCodec, VerdictCodec
+from worker.debate.flow import (
+    Ask,
+    Check,
+    CommitPlan,
+    Edit,
+    Edited,
+    Entry,
+    Refusal,
+    Reply,
+    TurnFailed,
+    ask,
+    dump_entry,
+    edit,
+    entry_of,
+    load_entry,
+    result_of,
+    step_hash,
+)
+
+ROOT = Path(__file__).parents[3]
+ASK = Ask("reviewer", 1, "brief", VerdictCodec(open=("F1",)))
+PLAN = CommitPlan("fix ({ids})", ({"id": "F1", "issue": "i"},), "codex", "claude")
+EDIT = Edit("author", 1, "brief", DispositionCodec(("F1",)), PLAN)
+
+
+def test_a_step_hashes_the_same_in_every_process() -> None:
+    program = (
+        "from worker.debate.flow import Ask, step_hash; from worker.debate.codecs import VerdictCodec;"
+        "print(step_hash(Ask('reviewer', 1, 'brief', VerdictCodec(open=('F1',)))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == step_hash(ASK)
+
+
+def test_every_part_of_a_step_counts() -> None:
+    steps: list[Ask | Edit] = [
+        ASK,
+        Ask("reviewer", 2, "brief", VerdictCodec(open=("F1",))),
+        Ask("author", 1, "brief", VerdictCodec(open=("F1",))),
+        Ask("reviewer", 1, "other", VerdictCodec(open=("F1",))),
+        Ask("reviewer", 1, "brief", VerdictCodec(open=("F2",))),
+        Ask("reviewer", 1, "brief", CruxCodec(open=("F1",))),
+        Ask("reviewer", 1, "brief", VerdictCodec(open=("F1",)), cold="cold"),
+        EDIT,
+        Edit("author", 1, "brief", DispositionCodec(("F1",)), None),
+    ]
+    assert len({step_hash(step) for step in steps}) == len(steps)
+
+
+REPLIES = st.builds(
+    Reply,
+    text=st.text(),
+    agent=st.text(min_size=1),
+    session=st.none() | st.text(),
+    seconds=st.floats(0, 1e6),
+    edited=st.none()
+    | st.builds(
+        Edited,
+        changed=st.lists(st.text()).map(tuple),
+        tree=st.text(),
+        refused=st.lists(st.builds(Refusal, st.text(), st.text())).map(tuple),
+        checks=st.lists(st.builds(Check, st.text(), st.text(), st.text())).map(tuple),
+        gap=st.none() | st.text(),
+    ),
+)
+
+
+@given(REPLIES)
+def test_a_reply_comes_out_of_the_journal_as_it_went_in(reply: Reply) -> None:
+    assert result_of(load_entry(dump_entry(entry_of(ASK, reply)))) == reply
+
+
+def test_a_failure_comes_out_of_the_journal_too() -> None:
+    failure = TurnFailed("timeout", "it took too long", attempts=2, seconds=3.5, log="tail")
+    again = result_of(load_entry(dump_entry(entry_of(EDIT, failure))))
+    assert isinstance(again, TurnFailed)
+    assert (again.kind, again.sentence, again.attempts, again.seconds, again.log) == (
+        "timeout",
+        "it took too long",
+        2,
+        3.5,
+        "tail",
+    )
+
+
+def test_a_line_without_a_result_is_an_error() -> None:
+    with pytest.raises(ValueError, match="neither"):
+        result_of(Entry("hash"))
+
+
+def test_a_failed_turn_is_thrown_where_it_was_yielded() -> None:
+    for flow in (ask(ASK), edit(EDIT)):
+        next(flow)
+        with pytest.raises(TurnFailed):
+            flow.throw(TurnFailed("transport", "it died"))

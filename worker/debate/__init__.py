@@ -1,0 +1,1 @@
+"""The debates, pure: generators of steps, and what they share."""
