@@ -1,0 +1,79 @@
+"""The table of agents: which programs can sit in a seat.
+
+It owns the table `AGENTS` and how an agent is found by its name. What a turn is stands in `worker/turn.py`, and is
+handed on from here. An agent starts programs only through the `run` that it is handed, and never parses what the debate
+means by its reply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from worker.agents import lint, scripted
+from worker.turn import Run, SessionGone, TakeTurn, TurnReply, TurnRequest
+
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "Run",
+    "SessionGone",
+    "TakeTurn",
+    "TurnReply",
+    "TurnRequest",
+    "UnknownAgent",
+    "find",
+    "refusal",
+]
+
+
+class UnknownAgent(ValueError):  # noqa: N818 - the sentence is the reply to a person's choice
+    """No agent goes by that name. ``str(error)`` is a sentence for people that names those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A program that can sit in a seat."""
+
+    name: str
+    provider: str | None
+    """Who serves its model; None where there is none. Two seats of one provider tend to agree too soon."""
+    isolated: bool
+    """It runs commands of its own choice and therefore never starts without isolation."""
+    take_turn: TakeTurn | None
+    """None: this version cannot seat it; `refusal` says why."""
+    takes_argument: bool = False
+    reads: tuple[str, ...] = ()
+    """Endings of the files that it can judge; empty: it judges any."""
+
+
+AGENTS: dict[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        Agent("codex", "OpenAI", isolated=True, take_turn=None),
+        Agent("claude", "Anthropic", isolated=True, take_turn=None),
+        Agent("lint", None, isolated=False, take_turn=lint.take_turn, reads=lint.ENDINGS),
+        Agent("scripted", None, isolated=False, take_turn=scripted.take_turn, takes_argument=True),
+    )
+}
+"""Every agent by its name. The names are those of `bot.config.AGENT_NAMES`."""
+
+
+def find(name: str) -> tuple[Agent, str]:
+    """Return the agent that ``name`` or ``name:argument`` means, and the argument (empty without one).
+
+    Raises `UnknownAgent` for a name that the table does not hold, and for an argument where the agent takes none.
+    """
+    word, colon, argument = name.partition(":")
+    agent = AGENTS.get(word)
+    if agent is None:
+        raise UnknownAgent(f"there is no agent {word!r}; the agents are {', '.join(AGENTS)}")
+    if colon and not (agent.takes_argument and argument):
+        raise UnknownAgent(f"the agent {word} is named without anything behind a colon")
+    return agent, argument
+
+
+def refusal(agent: Agent) -> str:
+    """Return why this version cannot seat an agent, and what to do instead; empty where it can."""
+    if agent.take_turn is not None:
+        return ""
+    return f"this version has no isolation for agents yet, so {agent.name} does not start"

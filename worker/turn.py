@@ -1,0 +1,69 @@
+"""One turn of an agent, as the worker's hands ask for it: the words that every agent shares.
+
+It owns the shape of a request and of a reply, and knows none of the agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from worker.process import Finished, Program
+
+Run: TypeAlias = Callable[[Program], Awaitable[Finished]]
+"""Runs one program to its end: `worker.process.run`, or the same inside a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One turn that a seat is asked for."""
+
+    run: str
+    seat: str
+    round: int
+    turn: int
+    """The how-manieth turn of this seat in this run, from 1. A re-ask and a retry carry the number of their turn."""
+    brief: str
+    schema: dict[str, Any] | None
+    """The JSON schema of the reply, or None where free text is asked for."""
+    editing: bool
+    """The agent may change files below `tree`. Else it changes nothing."""
+    tree: Path
+    """The change's files as they stand now, without a git folder."""
+    base: Path
+    """The merge base's files."""
+    notes: Path
+    """The folder of change.diff, round.diff, files.txt and log.txt."""
+    session: str | None
+    """The id of the conversation to go on with, or None to start one."""
+    session_dir: Path
+    """This seat's own folder for session files; it ends with the run."""
+    seconds: float
+    """Time that the turn may take."""
+    argument: str = ""
+    """What stands after the colon in the agent's name."""
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReply:
+    """What an agent came back with, unparsed."""
+
+    text: str
+    session: str | None = None
+    """The id with which the seat's next turn can resume."""
+    model: str | None = None
+    """The model that answered, where there was one."""
+    usd: float = 0.0
+    log: str = ""
+    """The tail of the program's own output."""
+
+
+class SessionGone(Exception):  # noqa: N818 - it is answered by a cold start and is no error
+    """The session of the request cannot be resumed: the seat starts a new one with its whole brief."""
+
+
+TakeTurn: TypeAlias = Callable[[TurnRequest, Run], Awaitable[TurnReply]]
+"""Takes one turn. Raises `worker.debate.flow.TurnFailed`, or `SessionGone` where the session cannot be resumed."""
