@@ -1,0 +1,109 @@
+"""The parts that comment and check run share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from worker.debate.findings import Record
+from worker.debate.task import ChangedFile
+from worker.outputs.parts import Page, cost_of, finding_table, round_table, seats, section, time_of, told_rounds, unread
+from worker.outputs.report import Report
+
+HOME = "https://github.com/tidemark-coop/tidebook"
+
+
+def test_commits_are_links_in_check_runs_and_bare_in_comments(consensus: Report) -> None:
+    sha = consensus.tip or ""
+    assert Page(consensus).commit(sha) == "6c414d9ad1"
+    assert Page(consensus, linked=True).commit(sha) == f"[6c414d9ad1]({HOME}/commit/{sha})"
+    assert Page(consensus).compare(sha, 2) == f"[2 commits]({HOME}/compare/{consensus.task.head_sha}...{sha})"
+
+
+def test_a_table_has_one_row_for_each_finding_and_can_be_cut(consensus: Report) -> None:
+    assert finding_table(Page(consensus)).count("\n| F") == 5
+    assert finding_table(Page(consensus), 2).count("\n| F") == 2
+    assert round_table(Page(consensus)).count("\n| ") == 3
+
+
+def test_a_title_cannot_leave_its_cell(consensus: Report) -> None:
+    first = consensus.record.rounds[0]
+    assert first.verdict is not None
+    bad = first.verdict.findings[0].model_copy(update={"title": "a | b\n\n# c <b> @user", "location": "x|y.py:3"})
+    report = replace(
+        consensus,
+        record=Record((replace(first, verdict=first.verdict.model_copy(update={"findings": (bad,)})),)),
+    )
+    row = finding_table(Page(report)).split("\n")[2]
+    assert row.startswith("| F1 | a \\| b # c `<b>` @\u200buser<br>blocking, `x\\|y.py:3` | ")
+
+
+def test_the_path_of_a_deleted_or_escaped_file_is_no_link(consensus: Report) -> None:
+    files = (
+        ChangedFile(status="D", path="gone.py", size=0),
+        ChangedFile(status="M", path="odd\\377.py", size=1),
+        ChangedFile(status="A", path="here.py", size=1),
+    )
+    page = Page(replace(consensus, task=consensus.task.model_copy(update={"files": files})))
+    assert page.head.paths == {"here.py"}
+
+
+def test_a_reviewer_links_to_the_tree_that_it_read(consensus: Report) -> None:
+    second = section(consensus.record.rounds[1], Page(consensus))
+    assert "/blob/5d4463e4d4f1501e8d93e1be5f4ac721224aab11/src/tidebook/berths.py#L203" in second
+    unpushed = section(consensus.record.rounds[1], Page(replace(consensus, pushed=False)))
+    assert f"/blob/{consensus.task.head_sha}/src/tidebook/berths.py#L203" in unpushed
+    assert "Commit" not in unpushed
+
+
+def test_a_file_that_the_author_added_can_be_linked_later(consensus: Report) -> None:
+    page = Page(consensus)
+    third = replace(consensus.record.rounds[2], number=3)
+    assert third.verdict is not None
+    said = third.verdict.model_copy(update={"summary": "see tests/renewals/test_retry.py:3"})
+    shown = section(replace(third, verdict=said), page)
+    assert "[`tests/renewals/test_retry.py:3`](" in shown
+
+
+def test_an_unchanged_finding_that_stays_is_named_without_words(consensus: Report) -> None:
+    first, second, _ = consensus.record.rounds
+    assert first.verdict is not None
+    same = replace(second, verdict=first.verdict, section=None, edited=None)
+    shown = section(same, Page(replace(consensus, record=Record((first, same)))))
+    assert "- `F2` open.\n" in shown
+
+
+def test_a_deferral_that_nobody_claimed_stays_open(consensus: Report) -> None:
+    first, second, _ = consensus.record.rounds
+    assert second.verdict is not None
+    late = second.verdict.findings[4].model_copy(update={"status": "deferred"})
+    said = second.verdict.model_copy(update={"findings": (*second.verdict.findings[:4], late)})
+    half = replace(second, verdict=said, section=None, edited=None)
+    shown = section(half, Page(replace(consensus, record=Record((first, half)))))
+    assert "- `F5` open, since claude named no step outside this change: `client.py:55` passes" in shown
+
+
+def test_an_author_that_begins_with_a_capital_gets_a_colon(consensus: Report) -> None:
+    first = consensus.record.rounds[0]
+    assert first.section is not None
+    page = Page(consensus)
+    assert "\n**claude**: I fixed it.\n" in section(
+        replace(first, section=replace(first.section, intro="I fixed it.")), page
+    )
+    silent = section(replace(first, section=replace(first.section, intro="")), page)
+    assert "\n**claude** fixed F1, fixed F5 in part, disputed F2, F3 and F4.\n" in silent
+
+
+def test_facts_of_a_run(consensus: Report, clean: Report) -> None:
+    assert seats(consensus) == "codex (gpt-6.1-sol, effort `xhigh`) reviewed, claude (claude-sonnet-5) wrote"
+    assert seats(clean).endswith("claude (claude-sonnet-5) had nothing to do")
+    assert time_of(consensus) == "11 min"
+    assert round(cost_of(consensus), 2) == 1.42
+    assert round(cost_of(consensus, "author"), 2) == 0.63
+    assert len(told_rounds(consensus)) == 3
+
+
+def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> None:
+    files = tuple(ChangedFile(status="M", path=f"{n}.bin", size=9, coverage="skipped", why="binary") for n in range(5))
+    report = replace(consensus, task=consensus.task.model_copy(update={"files": files}))
+    assert unread(report, "skipped") == "`0.bin` (binary), `1.bin` (binary), `2.bin` (binary) and 2 more"
+    assert unread(report, "cut") == ""
