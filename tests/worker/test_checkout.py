@@ -1,0 +1,97 @@
+"""From a stored run to its Task."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.statuses import Status
+from tests.worker.conftest import Change, git, make_run, write
+from worker.agents import AGENTS
+from worker.checkout import check_out, first_task, refs
+from worker.ended import Ended
+
+
+async def test_a_task_holds_what_was_fetched(change: Change) -> None:
+    task = await change.task()
+    assert task.merge_base == git(change.repo, "rev-parse", "main")
+    assert task.head_tree == git(change.repo, "rev-parse", "feature^{tree}")
+    (file,) = task.files
+    assert (file.status, file.path, file.coverage, file.added, file.removed) == ("M", "app.py", "read", 1, 1)
+    assert (task.number, task.head_ref, task.base_ref) == (1, "feature", "main")
+
+
+async def test_the_base_is_where_the_branch_left_it(change: Change) -> None:
+    """Acceptance case 11, and fault 3: the base's own later commits are not the branch's."""
+    before = (await change.task()).merge_base
+    git(change.repo, "checkout", "--quiet", "main")
+    write(change.repo, {"foreign.py": "y = 1\n"}, "the base moves on")
+    task = await change.task()
+    assert task.merge_base == before
+    assert [file.path for file in task.files] == ["app.py"]
+
+
+async def test_a_head_that_moved_is_superseded(change: Change) -> None:
+    git(change.repo, "update-ref", "refs/pull/1/head", write(change.repo, {"app.py": "x = 9\n"}, "more"))
+    with pytest.raises(Ended) as ended:
+        await change.task()
+    assert ended.value.status is Status.SUPERSEDED
+
+
+async def test_unrelated_histories(change: Change) -> None:
+    git(change.repo, "checkout", "--quiet", "--orphan", "other")
+    write(change.repo, {"else.txt": "e\n"}, "else")
+    run = change.run.model_copy(update={"base_ref": "other"})
+    with pytest.raises(Ended) as ended:
+        await check_out(run, change.source, change.mirror, change.folder, reviewer=AGENTS["scripted"])
+    assert ended.value.status is Status.MERGE_BASE_ERROR
+
+
+async def test_a_base_that_went_away(change: Change) -> None:
+    run = change.run.model_copy(update={"base_ref": "gone"})
+    with pytest.raises(Ended) as ended:
+        await check_out(run, change.source, change.mirror, change.folder, reviewer=AGENTS["scripted"])
+    assert ended.value.status is Status.MERGE_BASE_ERROR
+    assert "gone" in ended.value.reason
+
+
+async def test_nothing_is_changed(change: Change) -> None:
+    head = write(change.repo, {"app.py": "x = 1\n"}, "back again")
+    git(change.repo, "update-ref", "refs/pull/1/head", head)
+    with pytest.raises(Ended) as ended:
+        await check_out(make_run(head), change.source, change.mirror, change.folder, reviewer=AGENTS["scripted"])
+    assert ended.value.status is Status.NOTHING_TO_REVIEW
+
+
+async def test_runs_have_refs_of_their_own(change: Change) -> None:
+    await change.task()
+    base, head = refs(change.run.id)
+    assert await change.mirror.resolve(head) == change.run.head_sha
+    await change.mirror.drop_refs(change.run.id)
+    with pytest.raises(Exception, match="refs/run"):
+        await change.mirror.resolve(base)
+
+
+def test_an_end_can_be_reported_before_anything_was_fetched() -> None:
+    task = first_task(make_run("a" * 40), "https://github.com")
+    assert (task.merge_base, task.files) == ("", ())
+    assert task.repository == "you/app"
+
+
+async def test_what_a_reviewer_cannot_read_is_not_said_to_be_read(change: Change) -> None:
+    head = write(change.repo, {"app.js": "x = 3\n"}, "more")
+    git(change.repo, "update-ref", "refs/pull/1/head", head)
+    task = await check_out(make_run(head), change.source, change.mirror, change.folder, reviewer=AGENTS["lint"])
+    assert {file.path: (file.coverage, file.why) for file in task.files} == {
+        "app.py": ("read", ""),
+        "app.js": ("skipped", "not *.py or *.pyi"),
+    }
+
+
+async def test_a_change_that_the_reviewer_cannot_read_at_all_is_never_green(change: Change) -> None:
+    git(change.repo, "checkout", "--quiet", "-b", "js", "main")
+    head = write(change.repo, {"app.js": "x = 3\n"}, "only that")
+    git(change.repo, "update-ref", "refs/pull/1/head", head)
+    with pytest.raises(Ended) as ended:
+        await check_out(make_run(head), change.source, change.mirror, change.folder, reviewer=AGENTS["lint"])
+    assert ended.value.status is Status.NOTHING_TO_REVIEW
+    assert ended.value.reason == "lint reads *.py or *.pyi only, and none changed"

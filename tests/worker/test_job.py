@@ -1,0 +1,295 @@
+"""One attempt at one run, over the stand-in: what it does once, what ends it, and what a fault does to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pydantic import SecretStr
+
+from bot.github import AppClient, open_session
+from bot.settings import Settings
+from bot.store import Store, TryAgain
+from bot.store.runs import Person, Repository, Run, SeatChoice, Source, Started, Waiting
+from deploy.standin import Repo, StandIn
+from tests.worker.conftest import make_run
+from worker import job
+from worker.debate.review import review
+from worker.debate.task import Limits
+from worker.ended import Ended
+from worker.git.mirror import Mirrors
+from worker.job import DEATHS, PROTOCOLS, Office, debate
+
+NIT: dict[str, object] = {
+    "id": "F1",
+    "title": "t",
+    "severity": "nit",
+    "location": "a.txt:1",
+    "issue": "i",
+    "suggestion": "",
+    "status": "open",
+}
+
+
+@dataclass
+class World:
+    standin: StandIn
+    store: Store
+    repo: Repo
+    run: Run
+    office: Office
+    scenario: Path
+
+    @property
+    def check(self) -> Any:
+        (check,) = self.standin.check_runs(self.repo)
+        return check
+
+    async def status(self) -> str | None:
+        return (await self.store.runs.state(self.run.id)).status
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
+    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
+        repo = await standin.create_repository("you/app")
+        await standin.commit(repo, "main", {"a.txt": "one\n"})
+        head = await standin.commit(repo, "feature", {"a.txt": "two\n"}, parent="main")
+        number = await standin.open_pull_request(repo, "feature", "main", "A change")
+        comment = await standin.comment(repo, number, "/codex-debate review")
+        scenario = tmp_path / "scenario.json"
+        seat = SeatChoice(agent=f"scripted:{scenario}")
+        owner = next(user for user in [standin.create_user("writer")])
+        standin.set_permission(repo, "writer", "write")
+        run = make_run(
+            head,
+            installation_id=standin.installation_id(repo),
+            repository=Repository(id=repo.id, full_name=repo.full_name),
+            number=number,
+            requester=Person(id=owner.id, login=owner.login),
+            source=Source(comment_id=comment, text="/codex-debate review"),
+            seats={"reviewer": seat, "author": seat},
+        )
+        assert isinstance(await store.runs.claim(run, "key"), Started)
+        settings = Settings(
+            github_app_id=standin.app_id,
+            github_app_private_key=SecretStr(standin.app_private_key),
+            github_api_url=standin.api_url,
+            github_server_url=standin.server_url,
+            state_dir=tmp_path / "state",
+        )
+        office = Office(settings, store, AppClient(settings, session), Mirrors(tmp_path / "mirrors"))
+        play(scenario, [yes()])
+        yield World(standin, store, repo, run, office, scenario)
+
+
+def yes(*findings: dict[str, object]) -> dict[str, object]:
+    approved = not any(each["status"] == "open" for each in findings)
+    return {
+        "reply": {"approved": approved, "summary": "S", "findings": list(findings), "response_to_rebuttal": ""},
+    }
+
+
+def play(path: Path, reviewer: list[Any], author: list[Any] | None = None) -> None:
+    path.write_text(json.dumps({"reviewer": reviewer, "author": author or []}))
+
+
+async def test_a_run_ends_once(world: World) -> None:
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+    assert world.check.conclusion == "success"
+    requests = len(world.standin.journal)
+    await debate(world.office, world.run.id)
+    assert len(world.standin.journal) == requests
+
+
+async def test_a_run_that_is_not_known_is_left_alone(world: World) -> None:
+    await debate(world.office, "nobody")
+    assert world.standin.requests("POST", "/repos") == []
+
+
+async def test_nothing_of_an_ended_run_is_left(world: World) -> None:
+    await debate(world.office, world.run.id)
+    assert not (world.office.settings.state_dir / "runs" / world.run.id).exists()
+
+
+async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
+    world.standin.fail_next("*", "/", status=502, times=1000)
+    for _ in range(DEATHS + 1):
+        with pytest.raises(TryAgain):
+            await debate(world.office, world.run.id)
+    assert (await world.store.runs.state(world.run.id)).deaths == 0
+    world.standin._site.record.faults.clear()
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+
+
+async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """decisions.md 1.6: three deaths at the same step end a run, and the check run says so."""
+
+    async def bug(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(job, "check_out", bug)
+    for _ in range(DEATHS):
+        with pytest.raises(TryAgain):
+            await debate(world.office, world.run.id)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+    assert world.check.conclusion == "failure"
+    assert "this server failed 3 times" in world.check.title + (world.check.summary or "")
+    assert "a fault of ours" not in world.check.title + (world.check.summary or "")
+
+
+async def test_a_changed_flow_ends_the_run_as_superseded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """house.md 4: the fingerprint decides whether a journal may be replayed."""
+
+    async def die(_: str) -> None:
+        raise RuntimeError("killed")
+
+    office = Office(
+        world.office.settings, world.store, world.office.app, world.office.mirrors, world.office.sleep, tap=die
+    )
+    with pytest.raises(TryAgain):
+        await debate(office, world.run.id)
+    monkeypatch.setitem(PROTOCOLS, "review", job.Protocol(review, (b"another version",)))
+    await debate(world.office, world.run.id)
+    assert await world.status() == "superseded"
+    assert world.check.conclusion == "cancelled"
+    assert "changed with an update" in (world.check.summary or "")
+    # A new run takes its place: new id, branch and check run.
+    held = await world.store.runs.holders(world.repo.id, world.run.number)
+    assert held.running is not None
+    assert held.running.id != world.run.id
+    await debate(world.office, held.running.id)
+    assert (await world.store.runs.state(held.running.id)).status == "consensus"
+
+
+async def test_a_seat_that_does_not_exist_names_the_setting(world: World) -> None:
+    run = world.run.model_copy(update={"id": "other", "number": 1, "seats": {"reviewer": SeatChoice(agent="nobody")}})
+    attempt = job.Attempt(world.office, run, 1)
+    with pytest.raises(Ended, match="there is no agent 'nobody'"):
+        attempt._check_seats()
+
+
+def test_limits_of_a_run_and_of_a_task_are_the_same() -> None:
+    assert set(Limits.model_fields) == set(type(make_run("a" * 40).ceilings).model_fields)
+
+
+# ---- What an attempt before this one left behind ---------------------------------------------------------------------
+
+
+async def test_a_worker_that_dies_after_the_end_leaves_the_next_run_to_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that waits is promoted with the end, and enqueued after it: a death in between must not lose it."""
+    second = world.run.model_copy(update={"id": "waiting1", "source": None})
+    assert isinstance(await world.store.runs.claim(second, "other words"), Waiting)
+    enqueue = world.store.queue.enqueue_run
+
+    async def dies(_: str) -> bool:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(world.store.queue, "enqueue_run", dies)
+    with pytest.raises(TryAgain):
+        await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+    enqueued: list[str] = []
+
+    async def keeps(run_id: str) -> bool:
+        enqueued.append(run_id)
+        return await enqueue(run_id)
+
+    monkeypatch.setattr(world.store.queue, "enqueue_run", keeps)
+    await debate(world.office, world.run.id)
+    assert enqueued == ["waiting1"]
+
+
+async def test_a_run_that_waited_while_the_head_moved_begins_anew_on_the_new_head(world: World) -> None:
+    """decisions.md 1.3."""
+    second = world.run.model_copy(update={"id": "waiting1", "source": None})
+    await world.store.runs.claim(second, "other words")
+    await world.store.runs.record("waiting1", 0, waited=1)
+    head = await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
+    await debate(world.office, world.run.id)
+    assert await world.status() == "superseded"
+    await debate(world.office, "waiting1")
+    assert (await world.store.runs.state("waiting1")).status == "superseded"
+    held = await world.store.runs.holders(world.repo.id, world.run.number)
+    assert held.running is not None
+    assert (held.running.head_sha, held.running.requester) == (head, world.run.requester)
+    await debate(world.office, held.running.id)
+    assert (await world.store.runs.state(held.running.id)).status == "consensus"
+    assert world.standin.check_runs(world.repo, head)[-1].conclusion == "success"
+
+
+async def test_a_run_whose_own_head_moved_does_not_begin_anew(world: World) -> None:
+    """threats.md, input 70: what was asked about one commit never turns to another by itself."""
+    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
+    await debate(world.office, world.run.id)
+    assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/repos/you/app/issues/comments"), ("POST", "/repos/you/app/issues")],
+    ids=["the reaction", "the comment"],
+)
+async def test_what_github_refuses_for_good_does_not_hold_a_run(world: World, method: str, path: str) -> None:
+    world.standin.fail_next(method, path, status=403, times=1000)
+    await debate(world.office, world.run.id)
+    assert any(each.status == 403 for each in world.standin.requests(method, path))
+    assert await world.status() == "consensus"
+    assert world.check.status == "completed"
+
+
+async def test_an_end_that_cannot_be_told_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("worker.announce.render_check", bug)
+    for _ in range(DEATHS):
+        with pytest.raises(TryAgain):
+            await debate(world.office, world.run.id)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+
+
+async def test_an_end_before_the_replay_keeps_the_rounds(world: World) -> None:
+    """A worker died after round 1, and the head moved before another took the run up: the comment tells both."""
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [{"reply": "- `F1` **fixed**: done"}])
+
+    async def die(path: str) -> None:
+        if path == "/1":
+            raise RuntimeError("killed")
+
+    office = Office(
+        world.office.settings, world.store, world.office.app, world.office.mirrors, world.office.sleep, tap=die
+    )
+    with pytest.raises(TryAgain):
+        await debate(office, world.run.id)
+    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
+    await debate(world.office, world.run.id)
+    assert await world.status() == "superseded"
+    (comment,) = [each.body for each in world.standin.comments(world.repo, world.run.number) if each.by_app]
+    assert "Round 1 in their words" in comment
+    assert "No agreement" in comment
+    assert "| 1 |" in (world.check.summary or "")
+
+
+async def test_ids_of_findings_go_on_in_the_next_debate(world: World) -> None:
+    """decisions.md 5.1."""
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [{"reply": "- `F1` **disputed**: no"}])
+    await debate(world.office, world.run.id)
+    second = world.run.model_copy(update={"id": "second22", "source": None})
+    await world.store.runs.claim(second, "other words")
+    play(world.scenario, [yes() | {"expect": ["The next free one is `F2`"]}])
+    await debate(world.office, "second22")
+    assert (await world.store.runs.state("second22")).status == "consensus"

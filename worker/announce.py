@@ -1,0 +1,260 @@
+"""Tells GitHub and whoever watches how a run stands: it makes reports of it and has them published.
+
+It owns when a comment appears and when it changes (interface.md 7), and what a report is made from. What a report says
+is rendered in `worker/outputs/`; how it reaches GitHub is `bot/publish.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.github import GitHubError, Unavailable
+from bot.publish import CheckRun, Comment, Publisher
+from bot.statuses import TABLE, Status
+from bot.store import Newest, Store
+from bot.store.runs import Run
+from bot.telemetry import log
+from worker import agents
+from worker.debate.findings import Outcome, Record, Standing, Word, ledger, next_id
+from worker.debate.flow import Flow, Note, TurnFailed
+from worker.debate.task import Task
+from worker.ended import Ended
+from worker.git.mirror import Mirror
+from worker.git.tree import diffstat, patch, shown_lines
+from worker.outputs.check import render_check
+from worker.outputs.comment import folded, render_comment
+from worker.outputs.progress import AtWork, progress
+from worker.outputs.report import Live, Patch, Report
+from worker.process import Finished, Program
+
+CHECK_NAME = "codex-debate"
+"""The check run's name for a review (interface.md 7)."""
+NEWER = "{newer}"
+"""Stands in a stored folded comment for the address of the newer one."""
+BEAT_SECONDS = 60.0
+"""Between two heartbeats of the check run (decisions.md 9)."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """Who is at work, and since when."""
+
+    standing: Standing
+    since: float = field(default_factory=time.time)
+    seen: float = field(default_factory=time.time)
+    """The agent's last sign of life: when its program began, or last printed a line."""
+
+
+class Announcer:
+    """Publishes how one run stands."""
+
+    def __init__(self, publisher: Publisher, run: Run, store: Store, *, task: Task) -> None:
+        self.publisher = publisher
+        self.task = task
+        self.moment = Moment(Standing(Record(), 1))
+        self._store = store
+        self._place = (run.repository.id, run.number)
+        self._automatic = run.requester is None
+        """Nobody asked for the run: without a finding in its first round it writes no comment."""
+        self._check_url = ""
+        self._commented = False
+
+    async def standing(self, standing: Standing) -> None:
+        """Take note of how the debate stands now: the check run follows at once, the comment at a round's end."""
+        self.moment = Moment(standing)
+        await self.beat()
+        if standing.round_ended and self.task.comment:
+            await self._comment(self._report(standing.record))
+
+    def follow(self, flow: Flow[Outcome]) -> Flow[Outcome]:
+        """Return a flow that does the same, and from which we learn how it stands also where a replay is silent."""
+        answer: Any = None
+        try:
+            while True:
+                step = flow.throw(answer) if isinstance(answer, TurnFailed) else flow.send(answer)
+                if isinstance(step, Note):
+                    self.moment = Moment(step.standing)
+                try:
+                    answer = yield step
+                except TurnFailed as failure:
+                    answer = failure
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+    def listening(self, run: agents.Run) -> agents.Run:
+        """Return a way to run programs that takes their beginning and every line for a sign of life."""
+
+        async def heard(spec: Program) -> Finished:
+            self.moment.seen = time.time()
+            told = spec.on_line
+
+            def line(raw: bytes) -> None:
+                self.moment.seen = time.time()
+                if told is not None:
+                    told(raw)
+
+            return await run(replace(spec, on_line=line))
+
+        return heard
+
+    async def beat(self) -> None:
+        """Renew the check run."""
+        report = self._report(self.moment.standing.record)
+        await self._store.runs.set_progress(self.task.run, progress(report, self._at_work()))
+        await self._check(report)
+
+    async def conclude(self, end: Outcome | Ended, mirror: Mirror) -> Report:
+        """Publish the end: the comment where one is due, then the check run. Returns what was reported."""
+        report = self._report(end.record if isinstance(end, Outcome) else self.moment.standing.record)
+        await self._keep_numbers(report.record)
+        report = replace(
+            report,
+            status=end.status,
+            reason=end.reason,
+            hint=end.hint if isinstance(end, Ended) else "",
+            failed_seat=end.failed_seat,
+            attempts=end.attempts if isinstance(end, Outcome) else 0,
+            log=end.log if isinstance(end, Outcome) else "",
+            patch=await self._patch(report.record, mirror),
+            diff_lines=await self._diff_lines(report.record, mirror),
+        )
+        if self._is_due(report):
+            with refused("the comment", self.task.run):
+                report = replace(report, comment_url=await self._comment(report))
+        with refused("the check run", self.task.run):
+            await self._check(report)
+        await self._store.runs.set_progress(self.task.run, progress(report, self._at_work()))
+        return report
+
+    # ---- Parts ------------------------------------------------------------------------------------------------------
+
+    def _is_due(self, report: Report) -> bool:
+        """Return whether the run's end belongs into a comment."""
+        if not self.task.comment or report.status is None or report.status is Status.NOTHING_TO_REVIEW:
+            return False
+        if TABLE[report.status].conclusion in {"failure", "cancelled"}:
+            return self._commented or any(each.section for each in report.record.rounds)
+        clean = len(report.record.rounds) == 1 and not ledger(report.record)
+        return not (self._automatic and clean)
+
+    def _report(self, record: Record) -> Report:
+        """Return the report of this moment."""
+        commits = [each.edited.commit for each in record.rounds if each.edited and each.edited.commit]
+        return Report(
+            self.task,
+            record,
+            tip=commits[-1] if commits else None,
+            pushed=bool(commits) and self.task.push != "never",
+            check_url=self._check_url,
+            live=self._live(),
+        )
+
+    def _live(self) -> Live | None:
+        """Return who is at work now."""
+        moment, now = self.moment, time.time()
+        seat = self.task.seats.get(moment.standing.seat)
+        if seat is None:
+            return None
+        turns = [turn for each in moment.standing.record.rounds for turn in (each.review, each.author) if turn]
+        return Live(
+            round=moment.standing.round,
+            seat=moment.standing.seat,
+            agent=seat.agent.partition(":")[0],
+            doing=_doing(moment.standing),
+            minute=int(now - self.task.created_at.timestamp()) // 60,
+            turn_minutes=int(now - moment.since) // 60,
+            written=_clock(now),
+            seen=_clock(moment.seen),
+            usd=sum(turn.usd for turn in turns),
+        )
+
+    def _at_work(self) -> AtWork | None:
+        standing = self.moment.standing
+        return AtWork(standing.round, standing.seat, _doing(standing), self.moment.since) if standing.seat else None
+
+    async def _patch(self, record: Record, mirror: Mirror) -> Patch | None:
+        """Return the whole change as a patch, where no branch offers it."""
+        edits = [each.edited for each in record.rounds if each.edited]
+        if self.task.commit or not edits or edits[-1].tree == self.task.head_tree:
+            return None
+        ends = (self.task.head_sha, edits[-1].tree)
+        size = await diffstat(mirror, *ends)
+        fixed = {Word.FIXED, Word.PARTIAL}
+        ids = [entry.id for entry in ledger(record) if fixed & {word for _, word in entry.words}]
+        return Patch(await patch(mirror, *ends), size.files, size.added + size.removed, tuple(ids))
+
+    async def _diff_lines(self, record: Record, mirror: Mirror) -> frozenset[tuple[str, int]]:
+        """Return the lines of the change at which an annotation can be seen, in the files that findings are about."""
+        changed = {each.path for each in self.task.files if each.status != "D"}
+        places = {entry.location.partition(":")[0] for entry in ledger(record)} & changed
+        found = {
+            path: await shown_lines(mirror, self.task.merge_base, self.task.head_sha, path) for path in sorted(places)
+        }
+        return frozenset((path, line) for path, lines in found.items() for line in lines)
+
+    async def _comment(self, report: Report) -> str:
+        published = await self.publisher.publish(Comment(self.task.run, 0, render_comment(report)))
+        if not self._commented:
+            await self._fold_older(published.url)
+        self._commented = True
+        await self._store.ledger.keep_newest(*self._place, Newest(run=self.task.run, folded=folded(report, NEWER)))
+        return published.url
+
+    async def _fold_older(self, url: str) -> None:
+        """Fold the comment of this pull request's debate before this one to its header (interface.md 7)."""
+        older = await self._store.ledger.newest(*self._place)
+        if older is not None and older.run != self.task.run:
+            with refused("the older comment", self.task.run):
+                await self.publisher.publish(Comment(older.run, 0, older.folded.replace(NEWER, url)))
+
+    async def _keep_numbers(self, record: Record) -> None:
+        """Remember which ids are taken: the next debate on this pull request counts on from there."""
+        await self._store.ledger.keep_finding(*self._place, used=int(next_id(record, 1)[1:]) - 1)
+
+    async def _check(self, report: Report) -> None:
+        shown = render_check(report)
+        published = await self.publisher.publish(
+            CheckRun(
+                run=self.task.run,
+                name=CHECK_NAME,
+                head_sha=self.task.head_sha,
+                status=shown.status,
+                conclusion=shown.conclusion,
+                title=shown.title,
+                summary=shown.summary,
+                text=shown.text,
+                annotations=shown.annotations,
+            )
+        )
+        self._check_url = published.url
+
+
+@contextmanager
+def refused(what: str, run: str) -> Iterator[None]:
+    """Let a run go on where GitHub refuses for good what is to be told: a conversation is locked, a comment is gone.
+
+    A GitHub that is away is no refusal: it raises, and the attempt is made again.
+    """
+    try:
+        yield
+    except Unavailable:
+        raise
+    except GitHubError as error:
+        log(__name__).warning("not told", what=what, run=run, error=str(error))
+
+
+def _doing(standing: Standing) -> str:
+    """Return what the seat at work does, in a word or three."""
+    if standing.seat != "reviewer":
+        return "answering"
+    return "reviewing" if standing.round == 1 else "reading the answers"
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M")

@@ -1,0 +1,119 @@
+"""From a stored run to a frozen Task: fetch, merge base, the changed files.
+
+It owns which refs of a run exist in the mirror and what a Task holds when nothing was fetched yet. It never reads what
+the pull request's files say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.statuses import Status
+from bot.store.runs import Run
+from worker.agents import Agent
+from worker.debate.task import ChangedFile, Limits, Seat, Task
+from worker.ended import Ended
+from worker.git import GitRefused, NoMergeBase, RefMissing
+from worker.git.brief import brief
+from worker.git.mirror import Mirror
+from worker.git.tree import materialise
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a repository is fetched from."""
+
+    server_url: str
+    repository: str
+    token: str
+
+    @property
+    def url(self) -> str:
+        """Return the address that git fetches from and pushes to."""
+        return f"{self.server_url}/{self.repository}.git"
+
+
+def first_task(run: Run, server_url: str) -> Task:
+    """Return what is known of a run before anything was fetched: enough to report an end on it."""
+    return Task(
+        run=run.id,
+        kind=run.kind,
+        created_at=run.created_at,
+        repository=run.repository.full_name,
+        server_url=server_url,
+        number=run.number,
+        title=run.title,
+        body=run.body,
+        head_sha=run.head_sha,
+        head_ref=run.head_ref,
+        base_ref=run.base_ref,
+        merge_base="",
+        head_tree="",
+        seats={name: Seat(agent=seat.agent, model=seat.model) for name, seat in run.seats.items()},
+        limits=Limits(**run.ceilings.model_dump()),
+        files=(),
+        rationale=run.rationale,
+        context=run.context,
+        commit=run.commit,
+        comment=run.comment,
+    )
+
+
+async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, reviewer: Agent) -> Task:
+    """Bring the pull request's commits into the mirror, fill the run's folder, and return the run's Task.
+
+    Raises `Ended` where the head has moved, the histories are unrelated, git refuses an object or nothing is changed;
+    `worker.git.GitUnavailable` where the server does not answer.
+    """
+    await fetch(run, source, mirror)
+    base, _ = refs(run.id)
+    try:
+        merge_base = await mirror.merge_base(await mirror.resolve(base), run.head_sha)
+    except NoMergeBase as error:
+        raise Ended(Status.MERGE_BASE_ERROR, str(error)) from error
+    try:
+        tree = await mirror.tree(run.head_sha)
+        written = await materialise(mirror, tree, folder / "tree", base=merge_base)
+        files = await brief(mirror, merge_base, run.head_sha if run.commit else tree, folder / "brief")
+    except GitRefused as error:
+        raise Ended(Status.GIT_REFUSED, str(error)) from error
+    if not files:
+        raise Ended(Status.NOTHING_TO_REVIEW)
+    if reviewer.reads:
+        files = tuple(_judged(each, reviewer) for each in files)
+        if all(each.coverage == "skipped" for each in files):
+            raise Ended(Status.NOTHING_TO_REVIEW, f"{reviewer.name} reads {_endings(reviewer)} only, and none changed")
+    return first_task(run, source.server_url).model_copy(
+        update={"merge_base": merge_base, "head_tree": tree, "files": files, "narrowed": written.narrowed},
+    )
+
+
+def _judged(file: ChangedFile, reviewer: Agent) -> ChangedFile:
+    """Return a changed file as this reviewer covers it: nobody is told that a file was read which it cannot read."""
+    if file.coverage == "skipped" or file.path.endswith(reviewer.reads):
+        return file
+    return file.model_copy(update={"coverage": "skipped", "why": f"not {_endings(reviewer)}"})
+
+
+def _endings(reviewer: Agent) -> str:
+    return " or ".join(f"*{ending}" for ending in reviewer.reads)
+
+
+async def fetch(run: Run, source: Source, mirror: Mirror) -> None:
+    """Bring a run's head and base into the mirror, under refs of its own. Raises as `check_out` does."""
+    base, head = refs(run.id)
+    wanted = {head: f"refs/pull/{run.number}/head", base: f"refs/heads/{run.base_ref}"}
+    try:
+        await mirror.fetch(source.url, wanted, token=source.token)
+    except GitRefused as error:
+        raise Ended(Status.GIT_REFUSED, str(error)) from error
+    except RefMissing as error:
+        raise Ended(Status.MERGE_BASE_ERROR, str(error)) from error
+    if await mirror.resolve(head) != run.head_sha:
+        raise Ended(Status.SUPERSEDED)
+
+
+def refs(run_id: str) -> tuple[str, str]:
+    """Return the refs of a run in the mirror: base and head."""
+    return f"refs/run/{run_id}/base", f"refs/run/{run_id}/head"

@@ -1,0 +1,261 @@
+"""The only place where steps meet effects: it performs one step of a debate and returns what came of it.
+
+It owns the retries of a turn, the re-ask of a malformed reply, the folders that agents see, and the way of an edit from
+a folder to a durable commit. It journals nothing (the runner does) and decides nothing about a debate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from bot.publish import Publisher, Push
+from bot.redact import whole
+from worker import agents, process
+from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed
+from worker.debate.task import Task
+from worker.git import PushRefused, TooLarge
+from worker.git.admit import AdmitRules, RoundRefused, admit
+from worker.git.brief import brief
+from worker.git.commit import Identity, commit, pack, unpack
+from worker.git.mirror import Mirror
+from worker.git.tree import materialise
+from worker.outputs.commit_message import CommitFacts, commit_message
+
+ATTEMPTS = {"transport": 3, "timeout": 2}
+"""How often a turn is started that fails in this way (decisions.md 1.6; threats.md R16). Any other failure is final."""
+WAITS = (5.0, 10.0)
+"""Seconds before the second and the third attempt (protocols.md 9.3)."""
+LOG_TAIL = 2000
+"""Characters of all attempts' output that a failure keeps (protocols.md 1.7)."""
+
+_replies = TypeAdapter(Reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the hands of one attempt at one run work with."""
+
+    task: Task
+    mirror: Mirror
+    folder: Path
+    """The run's own folder; what is below it is nobody else's."""
+    publisher: Publisher
+    identity: Identity
+    """Whose name the commits carry: the App's bot."""
+    still_current: Callable[[], Awaitable[None]]
+    """Raises where the run has no object any more: the head moved, the pull request was closed."""
+    run_program: agents.Run = process.run
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the run's work stands: grows with every performed or replayed step."""
+
+    tip: str
+    """The last durable commit."""
+    tree: str
+    before: str | None = None
+    """The tree before the last editing turn that changed something."""
+    turns: Counter[str] = field(default_factory=Counter)
+    sessions: dict[str, str | None] = field(default_factory=dict)
+
+
+class Hands:
+    """Performs the steps of one run."""
+
+    def __init__(self, desk: Desk, *, checked_out: bool = False) -> None:
+        """`checked_out`: the run's folder holds what `worker.checkout.check_out` has just made."""
+        task = desk.task
+        self.desk = desk
+        self.place = Place(task.head_sha, task.head_tree)
+        self._written = task.head_tree if checked_out else None
+        """The tree that the folder ``tree`` is known to hold exactly."""
+        now = task.head_sha if task.commit else task.head_tree
+        self._briefed: tuple[str, str | None] | None = (now, None) if checked_out else None
+        """What the files in ``brief`` are about."""
+
+    def recall(self, step: Ask | Edit, result: Reply | TurnFailed) -> None:
+        """Take a replayed result into account, as if the step had just been performed."""
+        self.place.turns[step.seat] += 1
+        if isinstance(result, Reply):
+            self._settle(step, result)
+
+    async def perform(self, step: Ask | Edit, path: str) -> Reply:
+        """Perform a step and return its reply. Raises `TurnFailed`; anything else is a fault of the worker."""
+        await self.desk.still_current()
+        self.place.turns[step.seat] += 1
+        reply = await self._talk(step) if isinstance(step, Ask) else await self._edit(step, path)
+        self._settle(step, reply)
+        return reply
+
+    def _settle(self, step: Ask | Edit, reply: Reply) -> None:
+        place = self.place
+        place.sessions[step.seat] = reply.session
+        if reply.edited is None:
+            return
+        if reply.edited.tree != place.tree:
+            place.before, place.tree = place.tree, reply.edited.tree
+        place.tip = reply.edited.commit or place.tip
+
+    # ---- Turns ------------------------------------------------------------------------------------------------------
+
+    async def _talk(self, step: Ask | Edit) -> Reply:
+        """One turn with its attempts: each of an editing seat begins in a fresh folder."""
+        began, failures = time.monotonic(), list[TurnFailed]()
+        while True:
+            try:
+                reply = await self._attempt(step)
+            except TurnFailed as failure:
+                failures.append(failure)
+                if len(failures) >= ATTEMPTS.get(failure.kind, 1):
+                    raise self._given_up(failures, time.monotonic() - began) from failure
+                await self.desk.sleep(WAITS[min(len(failures), len(WAITS)) - 1])
+                continue
+            return replace(reply, seconds=time.monotonic() - began, attempts=len(failures) + 1)
+
+    async def _attempt(self, step: Ask | Edit) -> Reply:
+        """One attempt: the turn, and one re-ask in the same session where its reply is malformed."""
+        request = await self._request(step)
+        agent, _ = agents.find(self.desk.task.seats[step.seat].agent)
+        said = await self._ask(request, step)
+        usd = said.usd
+        if problem := step.codec.problem(said.text):
+            again = replace(request, session=said.session, brief=step.codec.reask(problem))
+            said = await self._ask(again, step, behind=again.brief)
+            usd += said.usd
+        try:
+            step.codec.parse(said.text)
+        except Malformed as error:
+            sentence = f"{agent.name} gave no usable reply, also when asked again: {error}"
+            raise TurnFailed("malformed", sentence, attempts=2, log=said.text[-LOG_TAIL:]) from error
+        return Reply(said.text, agent.name, model=said.model, session=said.session, usd=usd)
+
+    async def _ask(self, request: agents.TurnRequest, step: Ask | Edit, *, behind: str = "") -> agents.TurnReply:
+        """Ask the agent. Where nobody remembers what was asked, it is told whole, with what stands `behind` it."""
+        agent, _ = agents.find(self.desk.task.seats[step.seat].agent)
+        if agent.take_turn is None:
+            raise TurnFailed("environment", agents.refusal(agent))
+        told = step.cold or step.brief
+        cold = replace(request, session=None, brief=f"{told}\n---\n\n{behind}" if behind else told)
+        if behind and request.session is None:
+            request = cold
+        try:
+            said = await agent.take_turn(request, self.desk.run_program)
+        except agents.SessionGone:
+            said = await agent.take_turn(cold, self.desk.run_program)
+        return replace(said, text=whole(said.text))
+
+    async def _request(self, step: Ask | Edit) -> agents.TurnRequest:
+        """Prepare the folders of a turn and return what the agent is asked."""
+        task, place, folder = self.desk.task, self.place, self.desk.folder
+        tree = folder / "tree"
+        if self._written != place.tree:
+            await materialise(self.desk.mirror, place.tree, tree, base=task.merge_base)
+            self._written = place.tree
+        if isinstance(step, Edit):
+            self._written = None  # from here on the folder is the author's, until its change has been admitted
+        base = folder / "base"
+        if not base.exists():
+            await materialise(self.desk.mirror, task.merge_base, base, base=task.head_sha)
+        notes = folder / "brief"
+        # A commit, where there is one: log.txt tells its history.
+        now = place.tip if task.commit else place.tree
+        if self._briefed != (now, place.before):
+            await brief(self.desk.mirror, task.merge_base, now, notes, previous=place.before)
+            self._briefed = (now, place.before)
+        sessions = folder / "sessions" / step.seat
+        sessions.mkdir(parents=True, exist_ok=True)
+        session = place.sessions.get(step.seat)
+        seat = task.seats[step.seat]
+        return agents.TurnRequest(
+            run=task.run,
+            seat=step.seat,
+            round=step.round,
+            turn=place.turns[step.seat],
+            brief=step.brief if session or step.cold is None else step.cold,
+            schema=step.codec.schema(),
+            editing=isinstance(step, Edit),
+            tree=tree,
+            base=base,
+            notes=notes,
+            session=session,
+            session_dir=sessions,
+            seconds=task.limits.turn_seconds,
+            argument=agents.find(seat.agent)[1],
+            model=seat.model,
+        )
+
+    def _given_up(self, failures: list[TurnFailed], seconds: float) -> TurnFailed:
+        """Return the failure that stands for all attempts of a turn."""
+        last = failures[-1]
+        attempts = sum(failure.attempts for failure in failures)
+        log = "\n".join(f"[attempt {n}] {failure.log}" for n, failure in enumerate(failures, 1))[-LOG_TAIL:]
+        return TurnFailed(last.kind, last.sentence, attempts=attempts, seconds=seconds, log=log)
+
+    # ---- Edits ------------------------------------------------------------------------------------------------------
+
+    async def _edit(self, step: Edit, path: str) -> Reply:
+        """One editing turn, to its durable commit.
+
+        An attempt that finds the turn's intent finishes it and does not ask the author again (house.md 4).
+        """
+        publisher = self.desk.publisher
+        known = await publisher.stored_push(path)
+        if known is not None:
+            await unpack(self.desk.mirror, known.pack)
+            return await self._deliver(known)
+        reply = await self._talk(step)
+        try:
+            intent = await self._admit(step, reply, path)
+        except (RoundRefused, TooLarge) as refusal:
+            return replace(reply, edited=Edited((), self.place.tree, gap=str(refusal)))
+        return await self._deliver(intent) if isinstance(intent, Push) else intent
+
+    async def _admit(self, step: Edit, reply: Reply, path: str) -> Push | Reply:
+        """Take in what the author changed: the intent of its push, or the reply itself where nothing changed."""
+        desk, place, task = self.desk, self.place, self.desk.task
+        admitted = await admit(desk.mirror, place.tree, desk.folder / "tree", AdmitRules(base=task.merge_base))
+        self._written = admitted.tree
+        edited = Edited(admitted.changed, admitted.tree, refused=admitted.refused)
+        if admitted.tree == place.tree:
+            return replace(reply, edited=edited)
+        section = step.codec.parse(reply.text)
+        facts = CommitFacts(run=task.run, round=step.round, plan=step.plan, section=section, checks=edited.checks)
+        parent = place.tip if step.plan else task.head_sha
+        sha = await commit(
+            desk.mirror,
+            admitted.tree,
+            parent,
+            message=commit_message(facts),
+            identity=desk.identity,
+            when=task.created_at,
+        )
+        reply = replace(reply, edited=replace(edited, commit=sha if step.plan else None))
+        return Push(
+            run=task.run,
+            path=path,
+            ref=f"refs/heads/{task.branch}" if step.plan and task.push == "proposal" else None,
+            old=parent,
+            new=sha,
+            pack=await pack(desk.mirror, sha, task.head_sha if not step.plan else parent),
+            reply=_replies.dump_json(reply),
+        )
+
+    async def _deliver(self, intent: Push) -> Reply:
+        """Make a stored intent come true and return the reply that it holds."""
+        reply = _replies.validate_json(intent.reply)
+        try:
+            await self.desk.publisher.publish(intent)
+        except PushRefused as refusal:
+            edited = reply.edited or Edited((), self.place.tree)
+            gone = replace(edited, tree=self.place.tree, commit=None, gap=f"the push was refused: {refusal}")
+            return replace(reply, edited=gone)
+        return reply

@@ -1,0 +1,371 @@
+"""The one job of queue `runs`: one attempt at one run, and its one error boundary.
+
+It owns the order of an attempt (seats, checkout, debate, report), what ends a run outside its debate, and what a fault
+of the worker does to an attempt. It knows no protocol's rules and renders nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bot import replies
+from bot.github import AppClient, AppIdentity, GitHub, GitHubError, NotFound, Unavailable, verbs
+from bot.publish import Answer, CommentRef, Place, Publisher, Push, Reaction
+from bot.settings import Settings
+from bot.statuses import Status
+from bot.store import LostFence, Store, StoreAway, TryAgain
+from bot.store.runs import Run, new_run_id
+from bot.telemetry import log
+from worker import agents, process
+from worker.announce import BEAT_SECONDS, Announcer, refused
+from worker.checkout import Source, check_out, fetch, first_task
+from worker.debate import review
+from worker.debate.brief import sources
+from worker.debate.findings import Outcome
+from worker.debate.task import Task
+from worker.ended import BY_CANCEL, Ended
+from worker.git import GitFailed, GitRefused, GitUnavailable, Remote
+from worker.git.commit import Identity, push
+from worker.git.mirror import Mirror, Mirrors
+from worker.git.tree import empty
+from worker.hands import Desk, Hands
+from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
+
+DEATHS = 3
+"""Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
+AGAIN_SECONDS = 5.0
+"""Pause before a run is taken up again after a fault of the worker."""
+BLAMELESS_SECONDS = 2.0
+"""An attempt that is ended waits no longer than this for the store."""
+WATCH_SECONDS = 0.5
+"""Between two looks at whether somebody asked the run to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A kind of debate: its flow, and what its fingerprint is made from."""
+
+    flow: Callable[[Task], Generator[Any, Any, Outcome]]
+    parts: tuple[bytes, ...]
+
+
+PROTOCOLS: dict[str, Protocol] = {"review": Protocol(review.review, sources("review", prompts=review.PROMPTS))}
+"""Every debate by its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What all jobs of a worker share."""
+
+    settings: Settings
+    store: Store
+    app: AppClient
+    mirrors: Mirrors
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    tap: Callable[[str], Awaitable[None]] | None = None
+    """Called after each journaled step, with its path: for tests that end a worker there."""
+
+
+async def debate(office: Office, run_id: str) -> None:
+    """Make one attempt at a run. Returns when it has ended; raises `TryAgain` where another attempt shall follow."""
+    runs = office.store.runs
+    run = await runs.get(run_id)
+    if run is None:
+        log(__name__).error("run unknown", run=run_id)
+        return
+    ended = (await runs.state(run_id)).status
+    attempt = Attempt(office, run, await runs.begin_attempt(run_id))
+    try:
+        if ended is None:
+            await attempt.make()
+        else:  # a worker died between the run's end and what follows it
+            await attempt.leave(Status(ended))
+    except LostFence:
+        log(__name__).info("attempt overtaken", run=run_id)
+    except asyncio.CancelledError:
+        log(__name__).info("attempt cancelled", run=run_id)
+        await attempt.blameless()
+        raise
+    except (Unavailable, GitUnavailable, StoreAway) as fault:
+        log(__name__).warning("attempt fault", run=run_id, fault=str(fault))
+        await attempt.blameless()
+        raise TryAgain(AGAIN_SECONDS) from fault
+    except Exception as fault:
+        log(__name__).exception("attempt died", run=run_id)
+        if (await runs.state(run_id)).deaths < 2 * DEATHS:
+            raise TryAgain(AGAIN_SECONDS) from fault
+        # Not even the end can be told: the claim, at least, is given back.
+        await attempt.leave(Status.AGENT_ERROR)
+
+
+class Attempt:
+    """One worker's try at one run."""
+
+    def __init__(self, office: Office, run: Run, fence: int) -> None:
+        self.office = office
+        self.run = run
+        self.fence = fence
+        self.folder = office.settings.state_dir / "runs" / run.id
+        self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
+
+    async def make(self) -> None:
+        """Debate, report, and make way for the run that waits."""
+        runs, run = self.office.store.runs, self.run
+        state = await runs.state(run.id)
+        await runs.record(run.id, self.fence, deaths=state.deaths + 1)
+        identity = await self.office.app.identity(self.github)
+        mirror = await self.office.mirrors.of(run.repository.id)
+        publisher = self._publisher(identity, mirror)
+        task = first_task(run, self.office.settings.github_server_url)
+        teller = Announcer(publisher, run, self.office.store, task=task)
+        end: Outcome | Ended
+        try:
+            with refused("what was left to tell", run.id):
+                await publisher.resume()
+            await self._recall(teller)
+            _check_deaths(state.deaths)
+            async with self._watched(teller):
+                end = await self._debate(teller, mirror, identity)
+        except Ended as ended:
+            end = ended
+        except Cancelled as cancelled:
+            if cancelled.reason not in BY_CANCEL:
+                raise
+            end = Ended(BY_CANCEL[cancelled.reason])
+        except GitRefused as error:
+            end = Ended(Status.GIT_REFUSED, str(error))
+        except FlowChanged:
+            end = Ended(Status.SUPERSEDED, CHANGED)
+        await self._tell(teller, end, mirror, deaths=state.deaths)
+        await self._begin_anew(end)
+        await self.leave(end.status)
+
+    async def _tell(self, teller: Announcer, end: Outcome | Ended, mirror: Mirror, *, deaths: int) -> None:
+        """Publish the end. What cannot be told in several attempts is given up: no run holds its claim for ever."""
+        try:
+            await teller.conclude(end, mirror)
+            with refused("the answer", self.run.id):
+                await self._answer(teller.publisher, end)
+        except (LostFence, StoreAway, Unavailable):
+            raise
+        except Exception:
+            if deaths < DEATHS:
+                raise
+            log(__name__).exception("the end could not be told", run=self.run.id)
+
+    async def _recall(self, teller: Announcer) -> None:
+        """Learn from the journal of earlier attempts how the debate stands, before anything is told or ends it."""
+        stored = await self.office.store.runs.task(self.run.id)
+        if stored is not None:
+            teller.task = Task.model_validate_json(stored)
+            lines = await self.office.store.journal(self.run.id, self.fence).all()
+            rehearse(teller.follow(PROTOCOLS[self.run.kind].flow(teller.task)), lines)
+
+    async def blameless(self) -> None:
+        """Take back that this attempt may have died of its step: it ended for a reason outside (decisions.md 1.6)."""
+        with contextlib.suppress(StoreAway, LostFence, TimeoutError):
+            async with asyncio.timeout(BLAMELESS_SECONDS):
+                deaths = (await self.office.store.runs.state(self.run.id)).deaths
+                await self.office.store.runs.record(self.run.id, self.fence, deaths=max(0, deaths - 1))
+
+    async def _debate(self, teller: Announcer, mirror: Mirror, identity: AppIdentity) -> Outcome:
+        """Check the seats and the pull request, check out, and drive the flow to its end."""
+        run, store = self.run, self.office.store
+        protocol = PROTOCOLS[run.kind]
+        self._check_seats()
+        await self._still_current()
+        await teller.beat()
+        fresh = await store.runs.task(run.id) is None
+        task = await self._task(mirror, protocol)
+        teller.task = task
+
+        hands = Hands(
+            Desk(
+                task=task,
+                mirror=mirror,
+                folder=self.folder,
+                publisher=teller.publisher,
+                identity=Identity(identity.bot_login, _address(identity, self.office.settings)),
+                still_current=self._still_current,
+                run_program=teller.listening(process.run),
+                sleep=self.office.sleep,
+            ),
+            checked_out=fresh,
+        )
+        return await drive(
+            lambda: teller.follow(protocol.flow(task)),
+            journal=Tapped(store.journal(run.id, self.fence), self._journaled),
+            hands=hands,
+            on_note=lambda _, standing: teller.standing(standing),
+            cancelled=lambda: store.runs.cancelled(run.id),
+        )
+
+    async def _task(self, mirror: Mirror, protocol: Protocol) -> Task:
+        """Return the run's frozen Task: the stored one, or a new one from a checkout."""
+        run, store = self.run, self.office.store
+        mark = fingerprint(protocol.parts)
+        settings = self.office.settings
+        token = await self.office.app.git_token(run.installation_id, run.repository.id, write=False)
+        source = Source(settings.github_server_url, run.repository.full_name, token)
+        stored = await store.runs.task(run.id)
+        if stored is None:
+            reviewer, _ = agents.find(run.seats[review.REVIEWER].agent)
+            task = await check_out(run, source, mirror, self.folder, reviewer=reviewer)
+            first = await store.ledger.next_finding(run.repository.id, run.number)
+            task = task.model_copy(update={"next_finding": first})
+            await store.runs.record(run.id, self.fence, fingerprint=mark)
+            return Task.model_validate_json(await store.runs.set_task(run.id, self.fence, task.model_dump_json()))
+        if (await store.runs.state(run.id)).fingerprint != mark:
+            raise FlowChanged("/0")
+        await fetch(run, source, mirror)
+        return Task.model_validate_json(stored)
+
+    def _check_seats(self) -> None:
+        """Refuse a run whose seats this worker cannot fill (decisions.md 3.10)."""
+        for seat, chosen in self.run.seats.items():
+            try:
+                agent, _ = agents.find(chosen.agent)
+            except agents.UnknownAgent as error:
+                status = Status.REVIEWER_ERROR if seat == review.REVIEWER else Status.AGENT_ERROR
+                raise Ended(status, str(error), failed_seat=seat) from error
+            if refusal := agents.refusal(agent):
+                raise Ended(Status.ISOLATION_UNAVAILABLE, refusal, hint=WITH_LINT, failed_seat=seat)
+
+    async def _still_current(self) -> None:
+        """Raise `Ended` where the run's pull request has moved on or was closed."""
+        try:
+            pull = await verbs.pull(self.github, self.run.repository.full_name, self.run.number)
+        except NotFound:
+            raise Ended(Status.CLOSED) from None
+        if pull.merged or pull.state == "closed":
+            raise Ended(Status.CLOSED)
+        if pull.head.sha != self.run.head_sha:
+            raise Ended(Status.SUPERSEDED)
+
+    # ---- Pushing ----------------------------------------------------------------------------------------------------
+
+    def _publisher(self, identity: AppIdentity, mirror: Mirror) -> Publisher:
+        place = Place(self.run.repository.full_name, self.run.number, identity.bot_id)
+
+        async def deliver(intent: Push) -> None:
+            await self._may_push()
+            token = await self.office.app.git_token(self.run.installation_id, self.run.repository.id, write=True)
+            source = Source(self.office.settings.github_server_url, self.run.repository.full_name, token)
+            await push(mirror, Remote(source.url, token), intent.new, ref=intent.ref or "")
+
+        return Publisher(self.office.store.outbox, self.github, place, run=self.run.id, fence=self.fence, push=deliver)
+
+    async def _may_push(self) -> None:
+        """Raise `Ended` where the person who started the run may no longer write here (threats.md, input 63)."""
+        person = self.run.requester
+        if person is None:
+            return
+        allowed = await verbs.permission(self.github, self.run.repository.full_name, person.login)
+        if not allowed.writes or allowed.user_id != person.id:
+            raise Ended(Status.AUTHORISATION_WITHDRAWN)
+
+    # ---- Around the debate ------------------------------------------------------------------------------------------
+
+    async def _journaled(self, path: str) -> None:
+        if self.office.tap is not None:
+            await self.office.tap(path)
+
+    @contextlib.asynccontextmanager
+    async def _watched(self, teller: Announcer) -> AsyncIterator[None]:
+        """Renew the check run each minute, and end the debate within a moment of being asked to."""
+        debate, reasons = asyncio.current_task(), list[str]()
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(BEAT_SECONDS)
+                with contextlib.suppress(GitHubError, StoreAway):
+                    await teller.beat()
+
+        async def watch() -> None:
+            reason = None
+            while reason is None:
+                await asyncio.sleep(WATCH_SECONDS)
+                with contextlib.suppress(StoreAway):
+                    reason = await self.office.store.runs.cancelled(self.run.id)
+            reasons.append(reason)
+            if debate is not None:
+                debate.cancel()
+
+        helpers = [asyncio.create_task(beat()), asyncio.create_task(watch())]
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not reasons or debate is None:
+                raise
+            debate.uncancel()
+            raise Cancelled(reasons[0]) from None
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _answer(self, publisher: Publisher, end: Outcome | Ended) -> None:
+        """React to the command: 🚀, or 😕 and a reply where nothing was there to start on."""
+        run = self.run
+        if run.source is None:
+            return
+        command = CommentRef(run.repository.full_name, run.source.comment_id)
+        if end.status is not Status.NOTHING_TO_REVIEW:
+            await publisher.publish(Reaction(command, "rocket"))
+            return
+        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason)
+        await publisher.publish(Answer(f"{run.repository.id}/{command.id}/nothing", run.number, body, after=command.id))
+        await publisher.publish(Reaction(command, "confused"))
+
+    async def _begin_anew(self, end: Outcome | Ended) -> None:
+        """Let a new run on the present head wait behind this one, where it takes its place.
+
+        So it is for a run that waited while the head moved (decisions.md 1.3), and for one whose debate's rules changed
+        (house.md 4). Where another run waits already, that one comes next.
+        """
+        runs, run = self.office.store.runs, self.run
+        begun = await runs.task(run.id) is not None
+        waited = (await runs.state(run.id)).waited and not begun
+        if end.status is not Status.SUPERSEDED or not (waited or end.reason == CHANGED):
+            return
+        with refused("the pull request", run.id):
+            pull = await verbs.pull(self.github, run.repository.full_name, run.number)
+            if not pull.merged and pull.state == "open":
+                now = datetime.now(UTC).replace(microsecond=0)
+                fresh = {"id": new_run_id(), "created_at": now, "head_sha": pull.head.sha, "source": None}
+                await runs.claim(run.model_copy(update=fresh), f"instead of {run.id}")
+
+    async def leave(self, status: Status) -> None:
+        """Record the end, start the run that waits, and clear what only this run needed. Twice is once."""
+        waiting = await self.office.store.runs.finish(self.run.id, self.fence, status.value)
+        if waiting is not None:
+            await self.office.store.queue.enqueue_run(waiting)
+        try:
+            mirror = await self.office.mirrors.of(self.run.repository.id)
+            await mirror.drop_refs(self.run.id)
+            await mirror.tidy()
+            await asyncio.to_thread(empty, self.folder)
+        except (OSError, GitFailed) as error:
+            log(__name__).warning("what a run needed could not be cleared", run=self.run.id, error=str(error))
+        log(__name__).info("run ended", run=self.run.id, status=status.value)
+
+
+CHANGED = "the rules of this debate changed with an update of this server, and a new debate takes its place"
+WITH_LINT = "write `/codex-debate review --reviewer lint --author lint`"
+LOOK = "its log names the cause; write the command again when it is mended"
+
+
+def _check_deaths(deaths: int) -> None:
+    if deaths >= DEATHS:
+        raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=LOOK)
+
+
+def _address(identity: AppIdentity, settings: Settings) -> str:
+    """Return the bot's address: with it GitHub shows the commits as the App's (github.md A7)."""
+    host = settings.github_server_url.partition("://")[2].partition(":")[0].partition("/")[0]
+    return f"{identity.bot_id}+{identity.bot_login}@users.noreply.{host}"
