@@ -1,0 +1,7 @@
+"""The calls of the REST API, one module for each part of GitHub."""
+
+from __future__ import annotations
+
+from deploy.standin.calls import app, checks, issues, pulls, repos
+
+ROUTES = (*app.ROUTES, *repos.ROUTES, *pulls.ROUTES, *issues.ROUTES, *checks.ROUTES)

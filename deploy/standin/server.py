@@ -1,0 +1,91 @@
+"""The HTTP server of the stand-in: which request is whose, the journal, and the faults that a test ordered."""
+
+from __future__ import annotations
+
+import socket
+
+from aiohttp import web
+
+from deploy.standin.answers import Answer
+from deploy.standin.calls import ROUTES
+from deploy.standin.git_http import GitServer, Turned
+from deploy.standin.record import Fault, Request
+from deploy.standin.rest import Api, parsed, respond
+from deploy.standin.site import Site
+
+HOST = "127.0.0.1"
+API_ROOT = "/api/v3"
+"""Where GitHub Enterprise Server has its REST API."""
+SHUTDOWN_SECONDS = 0.5
+"""How long a request that is under way may still take when the stand-in stops."""
+READS = ("/info/refs", "/git-upload-pack")
+
+
+def listen(port: int) -> socket.socket:
+    """Return a bound socket; port 0 lets the system choose one."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((HOST, port))
+    return bound
+
+
+class Server:
+    """Serves one site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._api = Api(site, ROUTES)
+        self._git = GitServer(site)
+        # 0: no limit, since a push is as large as it is.
+        application = web.Application(client_max_size=0)
+        application.router.add_route("*", "/{path:.*}", self._serve)
+        # git compresses what it sends, and it is git that has to inflate it.
+        self._runner = web.AppRunner(
+            application, access_log=None, auto_decompress=False, shutdown_timeout=SHUTDOWN_SECONDS
+        )
+
+    async def start(self, bound: socket.socket) -> None:
+        """Serve on a bound socket."""
+        await self._runner.setup()
+        await web.SockSite(self._runner, bound).start()
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        await self._runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        is_api = request.path.startswith(f"{API_ROOT}/")
+        path = request.path.removeprefix(API_ROOT) if is_api else request.path
+        entry = Request(request.method, path, dict(request.query))
+        if is_api:
+            entry.body = parsed(await request.read())
+        fault = self._site.record.begin(entry)
+        # To read with git has no effect, and its answer is on its way before it is whole.
+        early = fault is not None and (fault.when == "before" or path.endswith(READS))
+        if fault is not None and early:
+            return _spoilt(request, entry, fault)
+        response = await (self._answer_api(request, entry) if is_api else self._answer_git(request, entry))
+        if fault is not None:
+            return _spoilt(request, entry, fault)
+        entry.status = response.status
+        return response
+
+    async def _answer_api(self, request: web.Request, entry: Request) -> web.StreamResponse:
+        return await self._api.answer(request, request.rel_url.raw_path.removeprefix(API_ROOT), entry)
+
+    async def _answer_git(self, request: web.Request, entry: Request) -> web.StreamResponse:
+        try:
+            visit = self._git.admit(request, entry)
+        except Turned as refusal:
+            return refusal.response()
+        if visit.pushes:
+            return await self._git.push(request, visit, entry)
+        return await self._git.fetch(request, visit)
+
+
+def _spoilt(request: web.Request, entry: Request, fault: Fault) -> web.Response:
+    if fault.drop and request.transport is not None:
+        request.transport.abort()
+    else:
+        entry.status = fault.status
+    return respond(Answer(fault.status, {"message": fault.message}, fault.headers))
