@@ -1,0 +1,129 @@
+"""The end of `codex-debate try` on a terminal, and what it says where it cannot start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.text import Text
+
+from deploy.ending import CommitLine, Result, cannot_start, ending, not_seated, plain_end, taking, tilde
+from deploy.layout import FindingLine, Look
+from worker.agents import AGENTS, refusal
+
+RESULT = Result(
+    status="consensus",
+    badge="✅",
+    headline="Consensus on db511f0cf3 after 3 rounds: 3 findings fixed, 1 conceded, 1 deferred.",
+    rounds=3,
+    seconds=657,
+    usd=1.42,
+    conclusion="action_required",
+    title="Agreed: 3 fixes wait to be pushed",
+    remarks=("The fixes are not on retry-renewals yet.",),
+    notes=("Outside this pull request: F4, production has no renewals queue.",),
+    findings=(
+        FindingLine("F1", "blocking", "A retry after a timeout charges the card twice", "a/retry.py:118", "fixed"),
+        FindingLine("F2", "major", "The row lock is held while the bank answers", "a/retry.py:97", "conceded"),
+        FindingLine("F3", "major", "Retries go on after the berth was given away", "schedule.py:64", "fixed"),
+        FindingLine("F4", "major", "Production has no renewals queue", "settings.py:31", "deferred"),
+        FindingLine("F5", "minor", "The wait that the bank asks for is ignored", "retry.py:140", "fixed"),
+    ),
+    commits=(
+        CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", "fix: debate round 1 (F1, F5)"),
+        CommitLine(2, "6c414d9ad1a80a531fdcd1f7eea5d66ce03e206a", "fix: debate round 2 (F3, F5)"),
+    ),
+    comment="~/.local/state/codex-debate/try/7h2kq9xw/comment.md",
+    repo="~/src/tidebook",
+    store="~/.local/state/codex-debate/try/7h2kq9xw",
+    branch="codex-debate/7h2kq9xw",
+)
+
+
+def text(lines: list[Text]) -> str:
+    return "\n".join(line.plain.rstrip() for line in lines)
+
+
+def whole(result: Result, look: Look) -> str:
+    return text([*ending(result, look), *taking(result)])
+
+
+def test_the_end_on_a_terminal() -> None:
+    assert (
+        whole(RESULT, Look())
+        == """\
+────────────────────────────────────────────────────────────────────────────────────────────────────
+The comment
+
+✅ Consensus on db511f0cf3 after 3 rounds: 3 findings fixed, 1 conceded, 1 deferred.
+   The fixes are not on retry-renewals yet.
+
+   Outside this pull request: F4, production has no renewals queue.
+
+F1  blocking  A retry after a timeout charges the card twice  retry.py:118    fixed
+F2  major     The row lock is held while the bank answers     retry.py:97     conceded
+F3  major     Retries go on after the berth was given away    schedule.py:64  fixed
+F4  major     Production has no renewals queue                settings.py:31  deferred
+F5  minor     The wait that the bank asks for is ignored      retry.py:140    fixed
+
+   Round 1   5d4463e4d4   fix: debate round 1 (F1, F5)
+   Round 2   6c414d9ad1   fix: debate round 2 (F3, F5)
+
+   In both sides' words: ~/.local/state/codex-debate/try/7h2kq9xw/comment.md
+────────────────────────────────────────────────────────────────────────────────────────────────────
+The check run
+
+action_required   Agreed: 3 fixes wait to be pushed
+────────────────────────────────────────────────────────────────────────────────────────────────────
+
+10:57, $1.42. To take the 2 commits (kept for 24 hours):
+
+   git -C ~/src/tidebook fetch ~/.local/state/codex-debate/try/7h2kq9xw \\
+       codex-debate/7h2kq9xw:codex-debate/7h2kq9xw"""
+    )
+
+
+def test_a_narrow_terminal_without_unicode() -> None:
+    lines = ending(RESULT, Look(60, ascii=True))
+    seen = text(lines)
+    assert seen.isascii()
+    assert "[ok] Consensus on db511f0cf3 after 3 rounds: 3 findings\n   fixed, 1 conceded, 1 deferred." in seen
+    assert all(cell_len(line.plain) <= 60 for line in lines if line.overflow != "fold")
+
+
+def test_commits_that_were_kept_and_none_at_all() -> None:
+    assert whole(replace(RESULT, kept=True), Look()).endswith(
+        "10:57, $1.42. The 2 commits stand on codex-debate/7h2kq9xw in ~/src/tidebook."
+    )
+    assert whole(replace(RESULT, commits=()), Look()).endswith("\n10:57, $1.42.")
+    assert "To take the commit (kept" in whole(replace(RESULT, commits=RESULT.commits[:1]), Look())
+
+
+def test_the_fetch_survives_a_shell() -> None:
+    seen = whole(replace(RESULT, repo="~/my notes", store="/tmp/it's; rm"), Look())
+    assert "   git -C ~/'my notes' fetch '/tmp/it'\"'\"'s; rm' \\" in seen
+    sample = whole(replace(RESULT, repo=""), Look())
+    assert "   git -C ~/.local/state/codex-debate/try/7h2kq9xw log -p --reverse \\" in sample
+
+
+def test_the_last_plain_line() -> None:
+    assert plain_end(RESULT) == "10:57 consensus after 3 rounds, $1.42: Agreed: 3 fixes wait to be pushed"
+    one = replace(RESULT, rounds=1, seconds=4, usd=0, title="Consensus: nothing to fix")
+    assert plain_end(one) == " 0:04 consensus after 1 round, $0.00: Consensus: nothing to fix"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [("/home/m/src/x", "~/src/x"), ("/home/m", "/home/m"), ("/home/mara/x", "/home/mara/x")]
+)
+def test_paths_are_written_as_people_do(path: str, shown: str) -> None:
+    assert tilde(Path(path), Path("/home/m")) == shown
+
+
+def test_when_it_cannot_start() -> None:
+    assert not_seated("author", "claude", refusal(AGENTS["claude"])) == (
+        "codex-debate: claude cannot be the author: this version has no isolation for agents yet, so claude does not "
+        "start.\nTry without it: codex-debate try --reviewer lint --author lint"
+    )
+    assert cannot_start("a\x1b[2Jb\nc", "d") == "codex-debate: ab c\nd"

@@ -1,0 +1,67 @@
+"""A worker that ends itself with SIGKILL at one point of a run, for the stories of `test_kill.py`.
+
+``mortal_worker.py POINT``: ``step:/1`` dies after that step is journaled, ``before:3`` and ``after:3`` around the third
+effect on GitHub. Without a point it lives. Its settings come from the environment, as those of any worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+from bot.publish import Publisher
+from bot.settings import load_settings
+from bot.store import LeasedWorker, Store
+from worker import main
+from worker.job import Office
+
+LEASE_SECONDS = 1.0
+"""A sixth of the real lease: a story should not take minutes. The real one is held by tests/bot/store."""
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(kind: str, where: str) -> None:
+    """Make this process die at a point."""
+    if kind == "step":
+        make = Office
+
+        async def tap(path: str) -> None:
+            if path == where:
+                die()
+
+        def mortal(*parts: Any, **more: Any) -> Office:
+            return make(*parts, **(more | {"tap": tap}))
+
+        setattr(main, "Office", mortal)  # noqa: B010 - mypy takes no assignment to what another module imported
+        return
+    publish, count = Publisher.publish, 0
+
+    async def counted(self: Publisher, intent: Any) -> Any:
+        nonlocal count
+        count += 1
+        if kind == "before" and count == int(where):
+            die()
+        done = await publish(self, intent)
+        if kind == "after" and count == int(where):
+            die()
+        return done
+
+    Publisher.publish = counted  # type: ignore[method-assign]
+
+
+async def run() -> None:
+    settings = load_settings(receiver=False)
+    store = await Store.connect(settings.redis_url or "")
+    await main.run_worker(settings, store, stop=asyncio.Event())
+
+
+LeasedWorker.lease_seconds = LEASE_SECONDS
+if len(sys.argv) > 1:
+    arm(*sys.argv[1].split(":", 1))
+asyncio.run(run())

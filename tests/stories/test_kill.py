@@ -1,0 +1,182 @@
+"""SIGKILL of the worker at any point of a run: another takes it up, and the end is that of an undisturbed run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from telling import Ending, Story, finding, section, verdict
+
+from bot.main import run_bot
+from bot.settings import Settings
+from bot.store import Store
+from deploy.standin import StandIn
+from deploy.store import EmbeddedStore
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HERE = Path(__file__).parent
+RESOLVED = finding(status="resolved")
+STEPS = 5
+EFFECTS = 15
+"""What an undisturbed run of the story publishes; `test_the_points_are_all_there` counts."""
+POINTS = [f"step:/{step}" for step in range(STEPS)] + [
+    f"{when}:{number}" for number in range(1, EFFECTS + 1) for when in ("before", "after")
+]
+
+
+@dataclass
+class Town:
+    """A stand-in, a store and a bot; the workers come and go."""
+
+    github: StandIn
+    store: Store
+    settings: Settings
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings of a worker process."""
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "GITHUB_APP_ID": self.github.app_id,
+            "GITHUB_APP_PRIVATE_KEY": self.github.app_private_key,
+            "GITHUB_API_URL": self.github.api_url,
+            "GITHUB_SERVER_URL": self.github.server_url,
+            "REDIS_URL": self.settings.redis_url or "",
+            "CODEX_DEBATE_STATE_DIR": str(self.settings.state_dir),
+            "PYTHONPATH": str(HERE.parents[1]),
+        }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
+    folder = tmp_path_factory.mktemp("town")
+    seat = f"scripted:{folder / 'scenario.json'}"
+    async with EmbeddedStore(folder / "store") as url, await StandIn.start(folder / "github") as github:
+        github.create_user("you")
+        settings = Settings.model_validate(
+            {
+                "github_app_id": github.app_id,
+                "github_app_private_key": github.app_private_key,
+                "github_webhook_secret": github.webhook_secret,
+                "github_api_url": github.api_url,
+                "github_server_url": github.server_url,
+                "redis_url": url,
+                "port": 0,
+                "state_dir": folder / "state",
+                "allow": ("*",),
+                "reviewer": seat,
+                "author": seat,
+            }
+        )
+        store = await Store.connect(url)
+        stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
+        bot = asyncio.create_task(run_bot(settings, store, stop=stop, ready=port.set_result))
+        github.webhook_url = f"http://127.0.0.1:{await port}/webhook"
+        yield Town(github, store, settings)
+        stop.set()
+        await bot
+        await store.close()
+
+
+@asynccontextmanager
+async def worker(town: Town, *point: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a worker process, which dies at a point if one is given."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(HERE / "mortal_worker.py"), *point, env=town.environment, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def begin(town: Town, name: str, folder: Path) -> Story:
+    """Open the pull request of this story and write the command."""
+    repo = await town.github.create_repository(f"you/{name}")
+    path = Path(town.settings.reviewer.partition(":")[2])
+    story = Story(town, path, folder / "briefs", repo)  # type: ignore[arg-type]
+    story.plays(
+        verdict(finding(), finding(2)),
+        section("F1 fixed", "F2 disputed", edits={"app.py": "x = 3\n"}),
+        verdict(RESOLVED, finding(2)),
+        section("F2 fixed", edits={"app.py": "x = 4\n", "more.py": "y = 1\n"}),
+        verdict(finding(2, "resolved")),
+    )
+    await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
+    await story.says()
+    return story
+
+
+async def told(story: Story, end: Ending) -> dict[str, Any]:
+    """Return what stands on GitHub, without what differs from run to run: names, times, and what they go into."""
+    seen: dict[str, str] = {}
+
+    def plain(text: str) -> str:
+        text = text.replace(end.run, "RUN").replace(story.repo.full_name, "REPO")
+        text = re.sub(r"/runs/\d+", "/runs/N", text)
+        text = re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
+        text = re.sub(r"\b\d+ (s|min)\b", "TIME", text)
+        return re.sub(
+            r"\b[0-9a-f]{10}(?:[0-9a-f]{30})?\b", lambda match: seen.setdefault(match[0][:10], f"SHA{len(seen)}"), text
+        )
+
+    github = story.machine.github
+    return {
+        "status": end.state.status,
+        "comments": [plain(body) for body in end.comments],
+        "check": (end.check.status, end.check.conclusion, end.check.title, plain(end.check.summary or "")),
+        "annotations": [(each["path"], each["start_line"], plain(each["title"])) for each in end.check.annotations],
+        "reactions": sorted(end.reactions),
+        "commits": [(commit.subject, commit.tree, plain(commit.body)) for commit in end.commits],
+        "branches": sorted(plain(name) for name in await github.branches(story.repo)),
+        "check runs": len(github.check_runs(story.repo)),
+        "pushes": sum(len(each.updates) for each in github.journal if f"/{story.repo.full_name}.git" in each.path),
+    }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def undisturbed(town: Town, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the end of the story that nothing disturbs."""
+    story = await begin(town, "undisturbed", tmp_path_factory.mktemp("calm"))
+    async with worker(town):
+        end = await story.ends()
+    assert (await town.store.runs.state(end.run)).fence == 1
+    return await told(story, end)
+
+
+async def test_the_points_are_all_there(town: Town, undisturbed: dict[str, Any], tmp_path: Path) -> None:
+    """A run that would die at one effect more does not die: no point is left out."""
+    assert undisturbed["status"] == "consensus"
+    assert len(undisturbed["commits"]) == 2
+    for point in (f"step:/{STEPS}", f"before:{EFFECTS + 1}"):
+        story = await begin(town, f"past-{point[:4]}", tmp_path / point[:4])
+        async with worker(town, point) as process:
+            await story.ends()
+            assert process.returncode is None
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_worker_that_is_killed_loses_and_doubles_nothing(
+    town: Town, undisturbed: dict[str, Any], tmp_path: Path, point: str
+) -> None:
+    story = await begin(town, f"killed-{re.sub('[:/]+', '-', point)}", tmp_path)
+    async with worker(town, point) as process:
+        assert await asyncio.wait_for(process.wait(), 30) == -9, "it never came to this point"
+    async with worker(town):
+        end = await story.ends()
+    assert end.state.status == "consensus", f"{end.check.title}\n{end.check.summary}"
+    assert await told(story, end) == undisturbed
+    assert (await town.store.runs.state(end.run)).fence == 2
+    asked = len(list((tmp_path / "briefs").glob("*.md")))
+    assert asked <= STEPS + 1, "a journaled step is not asked again"

@@ -1,0 +1,241 @@
+"""What happens around a debate: heads move, people leave, runs wait, several go on at once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from telling import PATIENCE, Story, finding, section, verdict
+
+from deploy.machine import machine
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BASE = {"app.py": "x = 1\n"}
+CHANGE = {"app.py": "x = 2\n"}
+FIX = {"app.py": "x = 3\n"}
+RESOLVED = finding(status="resolved")
+
+
+async def until(done: Any) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not done():
+            await asyncio.sleep(0.02)
+
+
+async def paused(story: Story, *, after: int = 1) -> str:
+    """Start a debate whose reviewer takes its time in a later round; return the run while it does."""
+    story.plays(verdict(finding()), section("F1 fixed", edits=FIX), verdict(RESOLVED) | {"sleep": 2.0})
+    await story.opens(BASE, CHANGE)
+    await story.says()
+    run = await story.began()
+    await until(lambda: len(story.briefs("reviewer")) > after)
+    return run
+
+
+async def test_the_head_moves_on(story: Story) -> None:
+    """threats.md, input 70: never on the new code silently."""
+    slow = verdict(finding()) | {"sleep": 1.0}
+    story.plays(slow, section("F1 fixed", edits=FIX), verdict(RESOLVED))
+    await story.opens(BASE, CHANGE)
+    await story.says()
+    await story.began()
+    await until(lambda: story.briefs("reviewer"))
+    await story.machine.github.commit(story.repo, "feature", {"app.py": "x = 9\n"})
+    end = await story.ends()
+    assert end.state.status == "superseded"
+    assert (end.check.conclusion, end.check.title) == ("cancelled", "Superseded: the branch moved on")
+    assert end.check.head_sha == story.head
+    assert end.comments == []
+    assert end.commits == []
+
+
+async def test_the_head_moves_on_after_a_round(story: Story) -> None:
+    run = await paused(story)
+    await story.machine.github.commit(story.repo, "feature", {"app.py": "x = 9\n"})
+    end = await story.ends(run)
+    # The last verdict was under way when the head moved: it still speaks of the commit that was debated.
+    assert end.state.status == "consensus"
+    assert end.check.head_sha == story.head
+    assert end.check.conclusion == "action_required"
+
+
+async def test_the_pull_request_is_closed(story: Story) -> None:
+    story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
+    await story.opens(BASE, CHANGE)
+    await story.says()
+    await story.began()
+    await until(lambda: story.briefs("reviewer"))
+    await story.machine.github.close_pull_request(story.repo, story.number)
+    end = await story.ends()
+    assert end.state.status == "closed"
+    assert (end.check.conclusion, end.check.title) == ("cancelled", "Ended: the pull request was closed")
+
+
+async def test_whoever_started_it_may_no_longer_write(story: Story) -> None:
+    """threats.md, input 63: asked again before the push."""
+    github = story.machine.github
+    github.create_user("maintainer")
+    github.set_permission(story.repo, "maintainer", "write")
+    story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
+    await story.opens(BASE, CHANGE)
+    await story.says(login="maintainer")
+    await story.began()
+    await until(lambda: story.briefs("reviewer"))
+    github.set_permission(story.repo, "maintainer", "read")
+    end = await story.ends()
+    assert end.state.status == "authorisation-withdrawn"
+    assert end.check.conclusion == "cancelled"
+    assert end.commits == []
+
+
+async def test_somebody_asks_it_to_stop(story: Story) -> None:
+    run = await paused(story)
+    assert await story.machine.store.runs.cancel(run, "stopped")
+    end = await story.ends(run)
+    assert end.state.status == "stopped"
+    assert end.check.conclusion == "cancelled"
+    assert "**Stopped** in round 2" in end.comment
+    assert len(end.commits) == 1, "what was pushed stays"
+
+
+async def test_a_second_command_waits_and_a_third_is_told_so(story: Story) -> None:
+    first = await paused(story)
+    await story.says("/codex-debate review --max-rounds 3")
+    await until(lambda: len(story.machine.github.check_runs(story.repo)) == 2)
+    await until(lambda: len(story.replies()) == 2)  # the debate's own comment, and the reply
+    assert "Yours waits and starts by itself" in story.replies()[-1]
+    await story.says("/codex-debate review --max-rounds 4")
+    await until(lambda: len(story.replies()) == 3)
+    assert "a third is not kept" in story.replies()[-1]
+    await story.ends(first)
+    second = story.machine.github.check_runs(story.repo)[-1].external_id
+    assert second not in {None, first}
+    end = await story.ends(second)
+    assert end.state.status == "consensus"
+    assert len(story.machine.github.check_runs(story.repo)) == 2
+
+
+async def test_the_same_words_again_start_nothing(story: Story) -> None:
+    story.plays(verdict())
+    await story.opens(BASE, CHANGE)
+    await story.reviewed()
+    await story.says()
+    await until(lambda: len(story.replies()) == 2)
+    assert len(story.machine.github.check_runs(story.repo)) == 1
+
+
+async def test_debates_at_the_same_time_do_not_touch_each_other(story: Story) -> None:
+    """Two pull requests of one repository, and a second repository, all at once."""
+    fix: Any = {"app.py": "x = 3\n"}
+    story.plays(
+        verdict(finding()) | {"sleep": 0.3},
+        section("F1 fixed", edits=fix, sleep=0.3),
+        verdict(RESOLVED) | {"sleep": 0.3},
+    )
+    await story.opens(BASE, CHANGE)
+    github = story.machine.github
+    other = Story(story.machine, story.scenario, story.record, story.repo)
+    other.head = await github.commit(story.repo, "second", {"app.py": "x = 7\n", "b.py": "b\n"}, parent="main")
+    other.number = await github.open_pull_request(story.repo, "second", "main", "Second", "")
+    far = await github.create_repository(f"{story.repo.full_name}-far")
+    third = Story(story.machine, story.scenario, story.record, far)
+    await third.opens({"app.py": "far = 1\n"}, {"app.py": "far = 2\n"})
+    for each in (story, other, third):
+        await each.says()
+    ends = []
+    for each in (story, other, third):
+        async with asyncio.timeout(PATIENCE):
+            while not (found := [c for c in github.check_runs(each.repo, each.head) if c.external_id]):
+                await asyncio.sleep(0.02)
+        ends.append(await each.ends(found[-1].external_id))
+    assert [end.state.status for end in ends] == ["consensus"] * 3
+    assert len({end.run for end in ends}) == 3
+    for each, end in zip((story, other, third), ends, strict=True):
+        (commit,) = end.commits
+        assert commit.parents == (each.head,)
+        assert commit.files == ("app.py",)
+        assert end.run in end.comment
+
+
+async def test_an_outsiders_pull_request_is_refused_for_now(story: Story) -> None:
+    github = story.machine.github
+    github.create_user("stranger")
+    await story.opens(BASE, CHANGE)
+    fork = await github.fork(story.repo, "stranger")
+    await github.commit(fork, "theirs", {"app.py": "x = 5\n"}, parent="main")
+    story.number = await github.open_pull_request(story.repo, "stranger:theirs", "main", author="stranger")
+    await story.says()
+    assert "from outside" in await story.replied()
+
+
+async def test_who_may_not_write_starts_nothing(story: Story) -> None:
+    story.machine.github.create_user("passer-by")
+    await story.opens(BASE, CHANGE)
+    await story.says(login="passer-by")
+    assert "people who can write to this repository" in await story.replied()
+
+
+async def test_an_object_that_git_refuses(story: Story) -> None:
+    """threats.md, input 75: a tree with `.git` in it."""
+    await story.opens(BASE, CHANGE)
+    bad = await plant(story.repo.path)
+    await story.machine.github.move_branch(story.repo, "feature", bad)
+    story.head = bad
+    end = await story.reviewed()
+    assert end.state.status == "git-refused"
+    assert (end.check.conclusion, end.check.title) == ("failure", "Not started: git refuses an object")
+    assert not story.briefs("reviewer")
+
+
+async def plant(path: Path) -> str:
+    """Make a commit on the repository's feature branch whose tree holds `.git/hooks/x`."""
+
+    async def git(*arguments: str, stdin: bytes = b"") -> str:
+        process = await asyncio.create_subprocess_exec(
+            "git", "-C", str(path), *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate(stdin)
+        assert process.returncode == 0
+        return out.decode().strip()
+
+    blob = await git("hash-object", "-w", "--stdin", stdin=b"#!/bin/sh\n")
+    inner = await git("mktree", stdin=f"100755 blob {blob}\tx\n".encode())
+    outer = await git(
+        "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=b"40000 .git\0" + bytes.fromhex(inner)
+    )
+    parent = await git("rev-parse", "refs/heads/feature")
+    who = "x <x@example.org> 1700000000 +0000"
+    raw = f"tree {outer}\nparent {parent}\nauthor {who}\ncommitter {who}\n\nplanted\n"
+    return await git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode())
+
+
+async def test_a_seat_that_needs_isolation(tmp_path: Path) -> None:
+    async with machine(tmp_path / "machine", reviewer="codex", author="claude") as made:
+        repo = await made.github.create_repository("you/isolated")
+        story = Story(made, tmp_path / "none.json", tmp_path / "briefs", repo)
+        await story.opens(BASE, CHANGE)
+        end = await story.reviewed()
+    assert end.state.status == "isolation-unavailable"
+    assert (end.check.conclusion, end.check.title) == ("failure", "Not started: this worker cannot isolate agents")
+    assert "This version has no isolation for agents yet" in (end.check.summary or "")
+    assert "--reviewer lint --author lint" in (end.check.summary or "")
+    assert end.comments == []
+
+
+async def test_an_agent_that_never_ends(tmp_path: Path) -> None:
+    """threats.md, input 128: killed at the wall limit, tried once more, then an error of its seat."""
+    path = tmp_path / "scenario.json"
+    seat = f"scripted:{path}"
+    async with machine(tmp_path / "machine", reviewer=seat, author=seat, turn_seconds=1) as made:
+        repo = await made.github.create_repository("you/endless")
+        story = Story(made, path, tmp_path / "briefs", repo)
+        story.plays({"never_ends": True, "stubborn": True})
+        await story.opens(BASE, CHANGE)
+        end = await story.reviewed()
+    assert end.state.status == "reviewer-error"
+    assert len(story.briefs("reviewer")) == 2
+    assert end.check.conclusion == "failure"
