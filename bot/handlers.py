@@ -168,9 +168,15 @@ async def _facts(talk: _Talk, reading: Reading) -> Facts:
     number = policy.target(event, reading) if isinstance(reading, Command) else None
     if not isinstance(options, Review) or number is None or not policy.writes(permission, event.author.id):
         return Facts(served=True, permission=permission)
-    pull = await _pull(github, event, number)
-    author = await _permission(github, repo, pull.user.login) if pull and pull.user else None
-    exists = not options.base or await verbs.branch_sha(github, repo, options.base) is not None
+    try:
+        pull = await _pull(github, event, number)
+        author = await _permission(github, repo, pull.user.login) if pull and pull.user else None
+        exists = not options.base or await verbs.branch_sha(github, repo, options.base) is not None
+    except (Unavailable, NotInstalled):
+        raise
+    except GitHubError as error:
+        log(__name__).warning("not shown", repository=repo, number=number, error=str(error))
+        return Facts(served=True, permission=permission, refused=str(error))
     return Facts(served=True, permission=permission, pull=pull, author_permission=author, base_exists=exists)
 
 

@@ -72,6 +72,8 @@ class Facts:
     """That of the pull request's author."""
     base_exists: bool = True
     """`--base` names a branch of this repository, or was not given."""
+    refused: str = ""
+    """Where GitHub refused for good to show what a review depends on: its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def _review(  # noqa: PLR0911 - the same
     number = target(event, command)
     if number is None:
         return Tell(replies.needs_pull_request())
+    if facts.refused:
+        return Tell(replies.unreadable(facts.refused))
     pull = facts.pull
     if pull is None:
         return Tell(replies.no_such_pull_request(number))

@@ -174,6 +174,14 @@ def no_such_pull_request(number: int) -> str:
     return f"There is no pull request {number} here; {NOTHING}. Write the command on the pull request itself."
 
 
+def unreadable(answer: str) -> str:
+    """Answer a review for which GitHub does not show the pull request, its author's permission or the base."""
+    return (
+        f"GitHub did not show this App what a review needs ({quoted(answer, 120)}); {NOTHING}. Check in the settings "
+        "of the installation that the permissions of `app.yml` are accepted, then write the command again."
+    )
+
+
 def not_open(number: int, *, merged: bool) -> str:
     """Answer a command about a pull request that has ended."""
     if merged:

@@ -431,11 +431,35 @@ async def test_nothing_that_may_fail_stands_between_the_claim_and_the_queue(worl
     assert (await world.store.runs.holders(world.repo.id, world.number)).running is None
 
 
+@pytest.mark.parametrize(
+    ("command", "path", "status"),
+    [
+        ("/codex-debate", "/repos/octo-org/tidebook/pulls", 403),
+        ("/codex-debate", "/repos/octo-org/tidebook/pulls", 422),
+        ("/codex-debate review --base main", "/repos/octo-org/tidebook/git/ref", 422),
+    ],
+)
+async def test_what_github_does_not_show_is_told(world: Any, command: str, path: str, status: int) -> None:
+    world.standin.fail_next("GET", path, status=status, message="Resource not accessible by integration @mona")
+    comment = await world.say(command)
+    assert world.replies() == [
+        (
+            f"GitHub did not show this App what a review needs (`GitHub answered {status}: Resource not accessible by "
+            "integration @\u200bmona`); nothing was started. Check in the settings of the installation that the "
+            "permissions of `app.yml` are accepted, then write the command again."
+        )
+    ]
+    assert world.reactions(comment) == ["confused"]
+    assert world.outcomes() == {"refused": 1}
+    assert checks(world) == []
+
+
 async def test_any_other_refusal_of_github_ends_the_event(world: Any) -> None:
-    world.standin.fail_next("GET", "/repos/octo-org/tidebook/pulls", status=403)
+    world.standin.fail_next("GET", "/users", status=403)
     await world.say("/codex-debate")
     assert world.outcomes() == {"failed": 1}
     assert checks(world) == []
+    assert (await world.store.runs.holders(world.repo.id, world.number)).running is None
 
 
 async def test_an_installation_that_is_gone_ends_quietly(world: Any) -> None:
