@@ -52,10 +52,10 @@ class SeatChoice(Stored):
 class Ceilings(Stored):
     """Ceilings of one run: rounds, seconds of a turn and of the run, US dollars."""
 
-    rounds: int = 12
-    turn_seconds: int = 1800
-    run_seconds: int = 10800
-    usd: float = 10.0
+    rounds: int
+    turn_seconds: int
+    run_seconds: int
+    usd: float
 
 
 class Run(Stored):

@@ -173,7 +173,7 @@ async def run(store: Store) -> Run:
         requester=None,
         source=None,
         seats={},
-        ceilings=Ceilings(),
+        ceilings=Ceilings(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
     )
     await store.runs.claim(made, "text")
     return made

@@ -63,7 +63,7 @@ def make_run(head: str, **over: object) -> Run:
         "requester": Person(id=7, login="you"),
         "source": None,
         "seats": {"reviewer": SeatChoice(agent="scripted"), "author": SeatChoice(agent="scripted")},
-        "ceilings": Ceilings(),
+        "ceilings": Ceilings(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
     }
     return Run.model_validate(fields | over)
 

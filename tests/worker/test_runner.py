@@ -491,7 +491,7 @@ RUN = Run(
     requester=None,
     source=None,
     seats={},
-    ceilings=Ceilings(),
+    ceilings=Ceilings(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
 )
 
 

@@ -41,10 +41,10 @@ class ChangedFile(Frozen):
 class Limits(Frozen):
     """Ceilings of one run: rounds, seconds of a turn and of the run, US dollars."""
 
-    rounds: int = 12
-    turn_seconds: int = 1800
-    run_seconds: int = 10800
-    usd: float = 10.0
+    rounds: int
+    turn_seconds: int
+    run_seconds: int
+    usd: float
 
 
 class Task(Frozen):

@@ -40,7 +40,7 @@ def make_run() -> MakeRun:
             "requester": Person(id=5, login="mara"),
             "source": Source(comment_id=1000 + number, text="/codex-debate review"),
             "seats": {"reviewer": SeatChoice(agent="lint"), "author": SeatChoice(agent="lint")},
-            "ceilings": Ceilings(),
+            "ceilings": Ceilings(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
         }
         return Run(**(made | fields))
 

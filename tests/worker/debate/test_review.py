@@ -37,7 +37,7 @@ def make_task(**over: Any) -> Task:
             "merge_base": "b" * 40,
             "head_tree": "t0",
             "seats": {REVIEWER: Seat(agent="codex", effort="xhigh"), AUTHOR: Seat(agent="claude")},
-            "limits": Limits(),
+            "limits": Limits(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
             "files": (ChangedFile(status="M", path="a.py", size=10),),
         }
         | over
@@ -279,7 +279,7 @@ CRUX = json.dumps({"cruxes": [{"id": "F1", "crux": "c", "fact": "f", "question":
 
 
 def test_case_38_at_the_round_limit_no_author_turn_runs() -> None:
-    task = make_task(limits=Limits(rounds=2))
+    task = make_task(limits=Limits(rounds=2, turn_seconds=1800, run_seconds=10800, usd=10.0))
     played = play(task, says(F1="open"), answers(F1="disputed"), says(F1="open"), CRUX)
     assert played.outcome.status is Status.UNRESOLVED
     assert played.outcome.reason == "rounds"
@@ -289,7 +289,7 @@ def test_case_38_at_the_round_limit_no_author_turn_runs() -> None:
 
 
 def test_without_a_valid_crux_those_lines_are_left_out() -> None:
-    task = make_task(limits=Limits(rounds=1))
+    task = make_task(limits=Limits(rounds=1, turn_seconds=1800, run_seconds=10800, usd=10.0))
     played = play(task, says(F1="open"), TurnFailed("malformed", "no JSON"))
     assert played.outcome.status is Status.UNRESOLVED
     assert played.outcome.record.cruxes == ()

@@ -35,7 +35,7 @@ def make_task(*, head: str, files: Sequence[ChangedFile], **more: Any) -> Task:
         "merge_base": "3b79ba38d6029cae00cfe92997f7f877a6129405",
         "head_tree": "0" * 40,
         "seats": {"reviewer": CODEX, "author": CLAUDE},
-        "limits": Limits(rounds=6, usd=5.0),
+        "limits": Limits(rounds=6, turn_seconds=1800, run_seconds=10800, usd=5.0),
         "files": tuple(files),
     }
     return Task(**(values | more))
@@ -415,7 +415,12 @@ def unresolved() -> Report:
     """review-unresolved.md: four rounds, the limit, two findings open."""
     files = changed_files(AVAILABILITY, BOARD, "src/tidebook/cache.py", others=3)
     task = make_task(
-        head=CACHE_HEAD, head_ref="cache-free-berths", run="m4x8t1bz", number=431, files=files, limits=Limits(rounds=4)
+        head=CACHE_HEAD,
+        head_ref="cache-free-berths",
+        run="m4x8t1bz",
+        number=431,
+        files=files,
+        limits=Limits(rounds=4, turn_seconds=1800, run_seconds=10800, usd=10.0),
     )
     return Report(
         task=task,

@@ -28,7 +28,7 @@ TASK = Task(
     merge_base="b" * 40,
     head_tree="c" * 40,
     seats={"reviewer": Seat(agent="scripted:/secret/path"), "author": Seat(agent="lint")},
-    limits=Limits(),
+    limits=Limits(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
     files=(ChangedFile(status="M", path="a.py", size=1, added=3, removed=1),),
 )
 
