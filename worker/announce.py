@@ -36,8 +36,6 @@ CHECK_NAME = "codex-debate"
 """The check run's name for a review (interface.md 7)."""
 NEWER = "{newer}"
 """Stands in a stored folded comment for the address of the newer one."""
-BEAT_SECONDS = 60.0
-"""Between two heartbeats of the check run (decisions.md 9)."""
 
 
 @dataclass(slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from bot import replies
-from bot.github import AppClient, AppIdentity, GitHub, GitHubError, NotFound, Unavailable, verbs
+from bot.github import AppClient, AppIdentity, GitHub, NotFound, Unavailable, verbs
 from bot.publish import Answer, CommentRef, Place, Publisher, Push, Reaction
 from bot.settings import Settings
 from bot.statuses import Status
@@ -22,7 +22,7 @@ from bot.store import LostFence, Store, StoreAway, TryAgain
 from bot.store.runs import Run, new_run_id
 from bot.telemetry import log
 from worker import agents, process
-from worker.announce import BEAT_SECONDS, Announcer, refused
+from worker.announce import Announcer, refused
 from worker.checkout import Source, check_out, fetch, first_task
 from worker.debate import review
 from worker.debate.brief import sources
@@ -35,6 +35,7 @@ from worker.git.mirror import Mirror, Mirrors
 from worker.git.tree import empty
 from worker.hands import Desk, Hands
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
+from worker.watch import watched
 
 DEATHS = 3
 """Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
@@ -42,8 +43,6 @@ AGAIN_SECONDS = 5.0
 """Pause before a run is taken up again after a fault of the worker."""
 BLAMELESS_SECONDS = 2.0
 """An attempt that is ended waits no longer than this for the store."""
-WATCH_SECONDS = 0.5
-"""Between two looks at whether somebody asked the run to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class Attempt:
                 await publisher.resume()
             await self._recall(teller)
             _check_deaths(state.deaths)
-            async with self._watched(teller):
+            async with watched(teller.beat, lambda: runs.cancelled(run.id)):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
             end = ended
@@ -274,40 +273,6 @@ class Attempt:
     async def _journaled(self, path: str) -> None:
         if self.office.tap is not None:
             await self.office.tap(path)
-
-    @contextlib.asynccontextmanager
-    async def _watched(self, teller: Announcer) -> AsyncIterator[None]:
-        """Renew the check run each minute, and end the debate within a moment of being asked to."""
-        debate, reasons = asyncio.current_task(), list[str]()
-
-        async def beat() -> None:
-            while True:
-                await asyncio.sleep(BEAT_SECONDS)
-                with contextlib.suppress(GitHubError, StoreAway):
-                    await teller.beat()
-
-        async def watch() -> None:
-            reason = None
-            while reason is None:
-                await asyncio.sleep(WATCH_SECONDS)
-                with contextlib.suppress(StoreAway):
-                    reason = await self.office.store.runs.cancelled(self.run.id)
-            reasons.append(reason)
-            if debate is not None:
-                debate.cancel()
-
-        helpers = [asyncio.create_task(beat()), asyncio.create_task(watch())]
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not reasons or debate is None:
-                raise
-            debate.uncancel()
-            raise Cancelled(reasons[0]) from None
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
 
     async def _answer(self, publisher: Publisher, end: Outcome | Ended) -> None:
         """React to the command: 🚀, or 😕 and a reply where nothing was there to start on."""
