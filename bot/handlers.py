@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
 from bot import commands, events, policy, replies, request
 from bot.commands import Command, Help, Reading, Review
 from bot.events import CommentCreated, Event, InstallationChanged, Ping, PullRequestChanged
-from bot.github import AppClient, GitHub, GitHubError, NotFound, NotInstalled, Unavailable, verbs
+from bot.github import REPLY_PERMISSIONS, AppClient, GitHub, GitHubError, NotFound, NotInstalled, Unavailable, verbs
 from bot.policy import Facts, Ignore, Running, Server, Start, Tell
 from bot.publish import Answer, CheckRun, CommentRef, Intent, Place, Published, Publisher, Reaction
 from bot.settings import Settings
@@ -139,7 +139,12 @@ async def _comment(bot: Bot, event: CommentCreated, *, again: bool) -> str:
     if await bot.store.runs.seen(f"comment:{event.repository.id}:{event.comment_id}", None) and not again:
         return "repeated"
     talk = _Talk(bot, event, github, again)
-    facts = await _facts(talk, reading)
+    try:
+        facts = await _facts(talk, reading)
+    except NotInstalled as error:
+        # Gone, or not all of app.yml is granted: GitHub's status is the same. Only in the second case can it be told.
+        asks = await _permission(_replying(talk).github, event.repository.full_name, event.author.login)
+        facts = Facts(served=True, permission=asks, refused=str(error))
     decision = policy.decide(event, reading, facts, max_rounds=bot.settings.max_rounds)
     match decision:
         case Start():
@@ -207,6 +212,7 @@ async def _tell(talk: _Talk, tell: Tell) -> str:
     event, runs = talk.event, talk.bot.store.runs
     if tell.once and await runs.seen(f"once:{tell.once}", tell.seconds) and not talk.again:
         return "told before"
+    talk = _replying(talk)
     if not await _still_there(talk):
         return "ignored: the comment was deleted"
     publisher = await _publisher(talk)
@@ -291,6 +297,13 @@ async def _try(publisher: Publisher, intent: Intent) -> Published | None:
     except GitHubError as error:
         log(__name__).warning("not published", intent=type(intent).__name__, error=str(error))
         return None
+
+
+def _replying(talk: _Talk) -> _Talk:
+    """Return the talk with a credential that can reply and no more."""
+    event = talk.event
+    github = talk.bot.app.installation(event.installation_id, event.repository.id, REPLY_PERMISSIONS)
+    return replace(talk, github=github)
 
 
 async def _publisher(talk: _Talk, run_id: str | None = None) -> Publisher:

@@ -37,6 +37,8 @@ API_PERMISSIONS: Mapping[str, str] = {
     "pull_requests": "write",
 }
 """What the REST calls of verbs.py need."""
+REPLY_PERMISSIONS: Mapping[str, str] = {"issues": "write", "metadata": "read"}
+"""What a short reply needs: it can be given where the rest of app.yml is not granted (yet)."""
 FETCH_PERMISSIONS: Mapping[str, str] = {"contents": "read", "metadata": "read"}
 PUSH_PERMISSIONS: Mapping[str, str] = {"contents": "write", "metadata": "read"}
 

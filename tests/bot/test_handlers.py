@@ -454,6 +454,33 @@ async def test_what_github_does_not_show_is_told(world: Any, command: str, path:
     assert checks(world) == []
 
 
+@pytest.mark.parametrize("lacking", ["pull_requests", "contents", "checks"])
+async def test_a_permission_that_is_not_granted_is_told(world: Any, lacking: str) -> None:
+    del world.standin.permissions[lacking]
+    comment = await world.say("/codex-debate")
+    (reply,) = world.replies()
+    assert reply.startswith(
+        "GitHub did not show this App what a review needs (`GitHub answered 422: The permissions requested are not "
+        "granted to this installation.`); nothing was started."
+    )
+    assert world.reactions(comment) == ["confused"]
+    assert world.outcomes() == {"refused": 1}
+    assert (await world.store.runs.holders(world.repo.id, world.number)).running is None
+
+
+async def test_help_needs_no_more_than_a_reply_does(world: Any) -> None:
+    del world.standin.permissions["contents"]
+    await world.say("/codex-debate help")
+    assert world.outcomes() == {"told": 1}
+
+
+async def test_what_is_not_granted_is_no_outsiders_business(world: Any) -> None:
+    del world.standin.permissions["contents"]
+    world.standin.set_permission(world.repo, "mona", "read")
+    await world.say("/codex-debate")
+    assert world.replies()[0].startswith("Debates are started by people who can write")
+
+
 async def test_any_other_refusal_of_github_ends_the_event(world: Any) -> None:
     world.standin.fail_next("GET", "/users", status=403)
     await world.say("/codex-debate")
