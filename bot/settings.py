@@ -10,6 +10,8 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -24,6 +26,8 @@ UNPREFIXED = ("github_", "redis_", "openai_", "anthropic_")
 WEBHOOK_SECRET_LENGTH = 32
 """Characters of the shortest webhook secret that is accepted (threats.md T1)."""
 
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names of this machine."""
 _LOOPBACK = re.compile(r"^http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 _REDIS = ("redis://", "rediss://", "unix://")
 _GLOB = re.compile(r"^[A-Za-z0-9._*?\[\]-]+(/[A-Za-z0-9._*?\[\]-]+)?$")
@@ -211,6 +215,26 @@ class Settings(BaseSettings):
         if colon and name not in OPERATOR_AGENTS:
             raise ValueError(f"{name} is named without anything behind a colon")
         return value
+
+
+def proxy_of(url: str) -> str | None:
+    """Return the proxy that the environment names for an address, or None: it is reached directly.
+
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY`` mean what they mean to other programs, in either case. This machine
+    is never asked for through a proxy, which could not reach it.
+    """
+    parts = urlsplit(url)
+    if not parts.hostname or parts.hostname in LOOPBACK:
+        return None
+    proxy = getproxies().get(parts.scheme)
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def authorities() -> tuple[str | None, str | None]:
+    """Return ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, which OpenSSL reads too: the operator's own authorities."""
+    return os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
 
 
 def load_settings(*, receiver: bool = True) -> Settings:

@@ -1,24 +1,28 @@
 """The App's credentials: its JWT, and installation tokens scoped to one repository and to what is done with them.
 
-It owns who we are to GitHub. Tokens live in memory only; they are never logged, stored or handed to a program's
-arguments from here.
+It owns who we are to GitHub, and by whose clock that is proven. Tokens live in memory only; they are never logged,
+stored or handed to a program's arguments from here. Nothing here looks into one: they are opaque, and of any length.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 from urllib.parse import quote
 
 import aiohttp
 import jwt
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from bot.github.client import Clock, GitHub, GitHubError, Unavailable, understood
+from bot.github.client import Credential, GitHub, GitHubError, Unavailable, understood
+from bot.github.limits import Clock, Pacer, Traffic
 from bot.settings import Settings
+from bot.telemetry import log
 
 JWT_BACKDATED = 60
 """Seconds that a JWT is issued in the past, against clocks that differ."""
@@ -28,6 +32,12 @@ JWT_KEPT = 240
 """Seconds for which one JWT is used."""
 TOKEN_MARGIN = 300
 """Seconds before a token's end from which another one is made (it lives for an hour)."""
+SKEW_SECONDS = 30
+"""Seconds by which GitHub's clock may differ from ours before that counts as the reason why a JWT was refused. Whole
+seconds and the way of an answer make a few; the least that GitHub refuses is `JWT_BACKDATED`."""
+CLASSIC = {"X-GitHub-Stateless-S2S-Token": "disabled"}
+"""Asks for a token of the form of before 2026 (docs.github.com, "Create an installation access token for an app").
+git over HTTPS was reported to answer 404 to the new form where it is scoped to one repository (github.md A5)."""
 
 API_PERMISSIONS: Mapping[str, str] = {
     "checks": "write",
@@ -43,8 +53,38 @@ FETCH_PERMISSIONS: Mapping[str, str] = {"contents": "read", "metadata": "read"}
 PUSH_PERMISSIONS: Mapping[str, str] = {"contents": "write", "metadata": "read"}
 
 
+Why = Literal["absent", "suspended", "ungranted"]
+
+
 class NotInstalled(GitHubError):  # noqa: N818 - it says what is the case
-    """The App is not, or no longer, installed on this repository, or its installation is suspended."""
+    """The App cannot act on this repository: it is not installed there, suspended, or was not granted what it needs."""
+
+    def __init__(self, status: int, message: str, *, why: Why = "absent") -> None:
+        super().__init__(status, message)
+        self.why = why
+
+    @property
+    def repair(self) -> str:
+        """What an operator can do about it, in a sentence."""
+        return _REPAIRS[self.why]
+
+
+class AppUnknown(GitHubError):  # noqa: N818 - the same
+    """GitHub does not take the App's own credential (401), or it could not be made (0)."""
+
+    repair = (
+        "Check that GITHUB_APP_ID and the private key belong to the same App, that the key still stands on the App's "
+        "settings page, and that GITHUB_API_URL is where the App is registered."
+    )
+    """What an operator can do about it, in a sentence."""
+
+
+_REPAIRS: Mapping[Why, str] = {
+    "absent": "Install the App on this repository, on its page under Settings, GitHub Apps.",
+    "suspended": "An owner of the account can unsuspend the App under Settings, GitHub Apps, Configure.",
+    "ungranted": "Compare the App's permissions with app.yml; an owner of the account has to accept new ones under "
+    "Settings, GitHub Apps, Configure.",
+}
 
 
 class _Token(BaseModel):
@@ -94,16 +134,27 @@ class _Scope:
 class AppClient:
     """The App at GitHub: makes clients and tokens for installations. One per process."""
 
-    def __init__(self, settings: Settings, session: aiohttp.ClientSession, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        session: aiohttp.ClientSession,
+        *,
+        clock: Clock | None = None,
+        pacer: Pacer | None = None,
+    ) -> None:
+        """`pacer` gives out the turns to write (`bot.store.Pace`); without one writes are not paced."""
         self._settings = settings
         self._session = session
         self._clock = clock or Clock()
+        self._traffic = Traffic(self._clock, pacer)
+        self._ahead = 0.0
         self._jwt: tuple[str, float] | None = None
         self._tokens: dict[_Scope, _Token] = {}
         self._locks: defaultdict[_Scope, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._classic: set[_Scope] = set()
         self._app: _App | None = None
         self._identity: AppIdentity | None = None
-        self._api = GitHub(session, settings.github_api_url, self._app_jwt, clock=self._clock)
+        self._api = self._with(self._app_jwt, None)
 
     def installation(
         self, installation_id: int, repository_id: int, permissions: Mapping[str, str] = API_PERMISSIONS
@@ -120,10 +171,14 @@ class AppClient:
     ) -> str:
         """Return a token for git over HTTPS (user ``x-access-token``) on one repository.
 
-        It lives for at least five more minutes. Give the one that was just `refused` to get another.
+        It lives for at least five more minutes. Give the one that git just `refused` to get another: of the form of
+        before 2026, here and from then on.
         """
         permissions = PUSH_PERMISSIONS if write else FETCH_PERMISSIONS
-        return await self._token(_Scope(installation_id, repository_id, tuple(sorted(permissions.items()))), refused)
+        scope = _Scope(installation_id, repository_id, tuple(sorted(permissions.items())))
+        if refused is not None:
+            self._classic.add(scope)
+        return await self._token(scope, refused)
 
     async def owner(self) -> tuple[int, str]:
         """Return the id and login of the account that owns the App; asked once in a process."""
@@ -147,11 +202,14 @@ class AppClient:
 
     async def _describe(self) -> _App:
         if self._app is None:
-            self._app = understood(_App, await self._api.get("/app"))
+            with _as_app():
+                self._app = understood(_App, await self._api.get("/app"))
         return self._app
 
     async def _any_installation(self) -> GitHub:
-        for installation in await self._api.pages("/app/installations"):
+        with _as_app():
+            installations = await self._api.pages("/app/installations")
+        for installation in installations:
             scope = _Scope(understood(_Installation, installation).id, None, (("metadata", "read"),))
             return self._client(scope)
         raise NotInstalled(404, "the App is not installed anywhere yet")
@@ -160,7 +218,11 @@ class AppClient:
         async def credential(refused: str | None) -> str:
             return await self._token(scope, refused)
 
-        return GitHub(self._session, self._settings.github_api_url, credential, clock=self._clock)
+        return self._with(credential, scope.installation)
+
+    def _with(self, credential: Credential, installation: int | None) -> GitHub:
+        url, lane = self._settings.github_api_url, self._traffic.lane(installation)
+        return GitHub(self._session, url, credential, clock=self._clock, lane=lane)
 
     async def _token(self, scope: _Scope, refused: str | None) -> str:
         """Return a token of a scope: a kept one, or a new one that all who wait for it share."""
@@ -171,30 +233,72 @@ class AppClient:
             return kept.token.get_secret_value()
 
     def _ends_soon(self, token: _Token) -> bool:
-        return token.expires_at.timestamp() - self._clock.now() < TOKEN_MARGIN
+        return token.expires_at.timestamp() - self._now() < TOKEN_MARGIN
 
     async def _mint(self, scope: _Scope) -> _Token:
         """Make a token that opens one repository for the permissions of the scope and nothing else."""
         body: dict[str, object] = {"permissions": dict(scope.permissions)}
         if scope.repository is not None:
             body["repository_ids"] = [scope.repository]
-        try:
-            made = await self._api.post(f"/app/installations/{scope.installation}/access_tokens", body)
-        except Unavailable:
-            raise
-        except GitHubError as error:
-            if error.status in {403, 404, 410, 422}:
-                raise NotInstalled(error.status, error.message) from None
-            raise
+        path = f"/app/installations/{scope.installation}/access_tokens"
+        with _as_app(), _as_installation():
+            made = await self._api.post(path, body, headers=CLASSIC if scope in self._classic else None)
         return understood(_Token, made)
 
+    # ---- The App's own credential
+
     async def _app_jwt(self, refused: str | None) -> str:
-        """Return the App's JWT. A refused one is made anew, in case that its time was the fault."""
-        now = self._clock.now()
+        """Return the App's JWT. A refused one is made anew, by GitHub's clock where ours was the fault."""
+        if refused is not None:
+            self._set_clock()
+        now = self._now()
         if self._jwt is None or self._jwt[0] == refused or now >= self._jwt[1]:
             self._jwt = (self._sign(int(now)), now + JWT_KEPT)
         return self._jwt[0]
 
+    def _now(self) -> float:
+        """Return the time by GitHub's clock, as far as it is known to differ from ours."""
+        return self._clock.now() + self._ahead
+
+    def _set_clock(self) -> None:
+        heard = self._traffic.ahead
+        if heard is not None and abs(heard - self._ahead) > SKEW_SECONDS:
+            log(__name__).warning("clock differs from GitHub's: set this machine's", seconds_ahead=round(-heard))
+            self._ahead = heard
+
     def _sign(self, now: int) -> str:
         claims = {"iat": now - JWT_BACKDATED, "exp": now + JWT_SECONDS, "iss": self._settings.github_app_id}
-        return jwt.encode(claims, self._settings.github_app_private_key.get_secret_value(), algorithm="RS256")
+        key = self._settings.github_app_private_key.get_secret_value()
+        try:
+            return jwt.encode(claims, key, algorithm="RS256")
+        except (jwt.PyJWTError, ValueError, TypeError):
+            raise AppUnknown(0, "The App's private key cannot be read: take the whole file that GitHub gave") from None
+
+
+@contextmanager
+def _as_app() -> Iterator[None]:
+    """Say what it means that a call with the App's own credential is refused."""
+    try:
+        yield
+    except GitHubError as error:
+        if error.status == 401:
+            raise AppUnknown(error.status, error.message) from None
+        raise
+
+
+@contextmanager
+def _as_installation() -> Iterator[None]:
+    """Say what it means that GitHub gives no token for an installation."""
+    try:
+        yield
+    except Unavailable:
+        raise
+    except GitHubError as error:
+        status, words = error.status, error.message.lower()
+        if status == 403 and "suspended" in words:
+            raise NotInstalled(status, error.message, why="suspended") from None
+        if status == 403 or (status == 422 and "permission" in words):
+            raise NotInstalled(status, error.message, why="ungranted") from None
+        if status in {404, 410, 422}:
+            raise NotInstalled(status, error.message) from None
+        raise

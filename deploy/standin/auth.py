@@ -31,6 +31,8 @@ https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-githu
 CLOCK_SKEW = 60
 """Seconds that clocks may differ: GitHub advises to set `iat` that far back."""
 TOKEN_SECONDS = 3600
+CLASSIC_CHARS = 40
+"""Characters of a token in the form of before 2026."""
 LEVELS = {"read": 1, "write": 2, "admin": 3}
 
 PERMISSIONS = {"metadata": "read", "contents": "write", "pull_requests": "write", "issues": "write", "checks": "write"}
@@ -138,6 +140,9 @@ class Tokens:
     def __init__(self, app: App) -> None:
         self.seconds: float = TOKEN_SECONDS
         """How long a token lives that is issued from now on."""
+        self.stateless = True
+        """Tokens have the long form unless the other is asked for."""
+        self.git_takes_stateless = True
         self._app = app
         self._tokens: dict[str, Token] = {}
 
@@ -151,7 +156,7 @@ class Tokens:
     ) -> Token:
         """Issue a token. `classic` asks for the short form of before 2026."""
         token = Token(
-            value=_classic() if classic else _stateless(self._app.id),
+            value=_classic() if classic or not self.stateless else _stateless(self._app.id),
             installation_id=installation_id,
             repo_ids=repo_ids,
             permissions=permissions,
@@ -167,9 +172,18 @@ class Tokens:
             raise bad_credentials()
         return token
 
+    def find_for_git(self, value: str) -> Token | None:
+        """Return a token that git takes; None where it is one that git does not know. Raises a 401."""
+        token = self.find(value)
+        return token if self.git_takes_stateless or len(value) == CLASSIC_CHARS else None
+
     def revoke(self, token: Token) -> None:
         """End a token."""
         self._tokens.pop(token.value, None)
+
+    def revoke_installation(self, number: int) -> None:
+        """End all tokens of an installation."""
+        self._tokens = {value: token for value, token in self._tokens.items() if token.installation_id != number}
 
     def revoke_all(self) -> None:
         """End all tokens, as if their hour were over."""
@@ -197,4 +211,4 @@ def _stateless(app_id: int) -> str:
 
 
 def _classic() -> str:
-    return "ghs_" + "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(36))
+    return "ghs_" + "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(CLASSIC_CHARS - 4))

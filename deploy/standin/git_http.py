@@ -95,8 +95,6 @@ class GitServer:
         if service not in ("git-upload-pack", "git-receive-pack") or request.method != expected:
             raise Turned(403, "Please upgrade your git client.")
         token = self._token(request)
-        if token is None:
-            raise Turned(401, BAD_LOGIN)
         entry.permissions = dict(token.permissions)
         repo = self._site.state.find_repo(match["name"])
         if repo is None or (repo.private and not token.covers(repo)):
@@ -109,18 +107,22 @@ class GitServer:
             raise Turned(403, "Resource not accessible by integration")
         return Visit(repo, token, service, rest)
 
-    def _token(self, request: web.Request) -> Token | None:
+    def _token(self, request: web.Request) -> Token:
+        """Return the token of a request. Raises `Turned` where there is none that git takes."""
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
         try:
             user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
-            return None
+            raise Turned(401, BAD_LOGIN) from None
         if scheme.lower() != "basic" or user != USER:
-            return None
+            raise Turned(401, BAD_LOGIN)
         try:
-            return self._site.tokens.find(password)
+            token = self._site.tokens.find_for_git(password)
         except Refused:
-            return None
+            raise Turned(401, BAD_LOGIN) from None
+        if token is None:
+            raise Turned(404, NOT_FOUND)
+        return token
 
     async def fetch(self, request: web.Request, visit: Visit) -> web.StreamResponse:
         """Answer a read, or the first request of a push, as it comes from git."""

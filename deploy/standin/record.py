@@ -5,8 +5,9 @@ It owns what was asked of the stand-in and which answer is to be spoilt. It neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +39,86 @@ class Request:
     """The ordered fault that this request met, in words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A finished request of the REST API, as it came over the wire."""
+
+    method: str
+    target: str
+    """Path and query under the API root, as they were sent: still quoted."""
+    content_type: str
+    body: bytes
+    status: int | None
+    """None where the connection was dropped; then there is no answer."""
+    answer: bytes
+    """The body of the answer; empty where it has none."""
+    fault: str | None = None
+    """The ordered fault that spoilt the answer, in words."""
+
+
+Observer: TypeAlias = Callable[[Exchange], None]
+
+
 class FaultOptions(TypedDict, total=False):
-    """How a request is to fail; see `Fault`."""
+    """How a request is to fail. Of `drop`, `hang`, `cut`, `garbage` and `redirect` one is given, or `status` alone."""
 
     status: int
+    """Answer this. Without it 500; 302 with `redirect`; with `cut` and `garbage` what was to be answered, or 200."""
     drop: bool
+    """Close the connection without an answer."""
+    hang: bool
+    """Never answer: the connection stands until the client gives up."""
+    cut: bool
+    """Close the connection in the middle of the answer's body."""
+    garbage: bool
+    """Answer with a body that calls itself JSON and is none."""
+    redirect: str
+    """Point to this address."""
     when: Literal["before", "after"]
+    """Before the request has had its effect, or after: the answer alone is lost. Before, unless it is given."""
     times: int
+    """How many requests fail; one, unless it is given."""
     message: str
+    """What the answer's ``message`` says."""
     headers: dict[str, str]
+    """Headers of the answer besides the usual ones: those of GitHub's limits, say."""
+
+
+KINDS = ("drop", "hang", "cut", "garbage", "redirect")
 
 
 @dataclass(slots=True)
 class Fault:
-    """An ordered failure of the next requests that fit. Not frozen: it counts down."""
+    """An ordered failure of the next requests that fit; see `FaultOptions`. Not frozen: it counts down.
+
+    Raises ValueError where it is to fail in two ways at once.
+    """
 
     method: str
     """``*`` fits every method."""
     path_prefix: str
-    status: int = 500
+    status: int | None = None
     drop: bool = False
-    """Close the connection without an answer."""
+    hang: bool = False
+    cut: bool = False
+    garbage: bool = False
+    redirect: str = ""
     when: Literal["before", "after"] = "before"
-    """Before the request has had its effect, or after: the answer alone is lost."""
     times: int = 1
     message: str = "Server Error"
     headers: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if len(self._kinds) > 1:
+            raise ValueError(f"a request fails in one way, not in {len(self._kinds)}: {', '.join(self._kinds)}")
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [kind for kind in KINDS if getattr(self, kind)]
+
     def __str__(self) -> str:
         """Say it in words, for the journal."""
-        return f"{'dropped' if self.drop else self.status} {self.when} the effect"
+        return f"{', '.join(self._kinds) or self.status or 500} {self.when} the effect"
 
 
 class Record:
@@ -76,6 +127,8 @@ class Record:
     def __init__(self) -> None:
         self.journal: list[Request] = []
         self.faults: list[Fault] = []
+        self.observers: list[Observer] = []
+        """Called with every finished request of the API, before its answer leaves."""
 
     def begin(self, request: Request) -> Fault | None:
         """Enter a request, and take the fault that was ordered for it, if any."""

@@ -6,11 +6,11 @@ import socket
 
 from aiohttp import web
 
-from deploy.standin.answers import Answer
 from deploy.standin.calls import ROUTES
+from deploy.standin.faults import spoil
 from deploy.standin.git_http import GitServer, Turned
-from deploy.standin.record import Fault, Request
-from deploy.standin.rest import Api, parsed, respond
+from deploy.standin.record import Exchange, Request
+from deploy.standin.rest import Api, parsed
 from deploy.standin.site import Site
 
 HOST = "127.0.0.1"
@@ -59,16 +59,39 @@ class Server:
         entry = Request(request.method, path, dict(request.query))
         if is_api:
             entry.body = parsed(await request.read())
+        response = await self._answer(request, entry, is_api=is_api)
+        if is_api:
+            await self._show(request, entry, response)
+        return response
+
+    async def _answer(self, request: web.Request, entry: Request, *, is_api: bool) -> web.StreamResponse:
         fault = self._site.record.begin(entry)
         # To read with git has no effect, and its answer is on its way before it is whole.
-        early = fault is not None and (fault.when == "before" or path.endswith(READS))
+        early = fault is not None and (fault.when == "before" or entry.path.endswith(READS))
         if fault is not None and early:
-            return _spoilt(request, entry, fault)
+            return await spoil(request, entry, fault, answer=None)
         response = await (self._answer_api(request, entry) if is_api else self._answer_git(request, entry))
         if fault is not None:
-            return _spoilt(request, entry, fault)
+            return await spoil(request, entry, fault, answer=response)
         entry.status = response.status
         return response
+
+    async def _show(self, request: web.Request, entry: Request, response: web.StreamResponse) -> None:
+        """Show a finished request of the API to those who watch."""
+        if not self._site.record.observers:
+            return
+        answer = response.body if isinstance(response, web.Response) and entry.status is not None else None
+        exchange = Exchange(
+            method=entry.method,
+            target=request.rel_url.raw_path_qs.removeprefix(API_ROOT),
+            content_type=request.content_type,
+            body=await request.read(),
+            status=entry.status,
+            answer=bytes(answer) if isinstance(answer, bytes | bytearray) else b"",
+            fault=entry.fault,
+        )
+        for observe in self._site.record.observers:
+            observe(exchange)
 
     async def _answer_api(self, request: web.Request, entry: Request) -> web.StreamResponse:
         return await self._api.answer(request, request.rel_url.raw_path.removeprefix(API_ROOT), entry)
@@ -81,11 +104,3 @@ class Server:
         if visit.pushes:
             return await self._git.push(request, visit, entry)
         return await self._git.fetch(request, visit)
-
-
-def _spoilt(request: web.Request, entry: Request, fault: Fault) -> web.Response:
-    if fault.drop and request.transport is not None:
-        request.transport.abort()
-    else:
-        entry.status = fault.status
-    return respond(Answer(fault.status, {"message": fault.message}, fault.headers))

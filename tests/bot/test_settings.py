@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.settings import Settings, SettingsError, load_settings, variable
+from bot.settings import Settings, SettingsError, authorities, load_settings, proxy_of, variable
 
 ROOT = Path(__file__).parents[2]
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----"
@@ -159,3 +159,50 @@ def test_the_example_can_be_loaded_as_it_stands(environment: pytest.MonkeyPatch)
         environment.setenv(name, NEEDED.get(name, value))
     assert load_settings().model_dump() == Settings().model_dump()
     assert "HOME" in os.environ
+
+
+# ---- The way to GitHub ----------------------------------------------------------------------------------------------
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "REQUEST_METHOD")
+
+
+@pytest.fixture
+def without_proxies(environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in PROXIES:
+        environment.delenv(name, raising=False)
+    return environment
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_the_usual_variables_name_the_proxy(without_proxies: pytest.MonkeyPatch, upper: bool) -> None:
+    names = [name.upper() if upper else name for name in ("https_proxy", "http_proxy", "no_proxy")]
+    for name, value in zip(names, ("http://u:p@proxy:3128", "proxy:80", "ghes.example,.corp:8443"), strict=True):
+        without_proxies.setenv(name, value)
+    assert proxy_of("https://api.github.com") == "http://u:p@proxy:3128"
+    assert proxy_of("https://x.corp/api/v3") == "http://u:p@proxy:3128"
+    assert proxy_of("http://git.example") == "http://proxy:80"
+    for direct in ("https://ghes.example/api/v3", "https://a.ghes.example", "https://x.corp:8443/api/v3"):
+        assert proxy_of(direct) is None, direct
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/api/v3", "http://localhost:1", "http://[::1]:2/x", "", "x"])
+def test_this_machine_is_reached_directly(without_proxies: pytest.MonkeyPatch, url: str) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        without_proxies.setenv(name, "http://proxy:3128")
+    assert proxy_of(url) is None
+
+
+def test_without_proxies_and_with_an_asterisk_everything_is(without_proxies: pytest.MonkeyPatch) -> None:
+    assert proxy_of("https://api.github.com") is None
+    without_proxies.setenv("HTTPS_PROXY", "http://proxy:3128")
+    without_proxies.setenv("NO_PROXY", "*")
+    assert proxy_of("https://api.github.com") is None
+
+
+def test_authorities_are_those_that_openssl_reads(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("SSL_CERT_FILE", "/etc/company.pem")
+    environment.setenv("SSL_CERT_DIR", "")
+    assert authorities() == ("/etc/company.pem", None)
+    environment.delenv("SSL_CERT_FILE")
+    environment.setenv("SSL_CERT_DIR", "/etc/company")
+    assert authorities() == (None, "/etc/company")

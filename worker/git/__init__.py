@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bot.settings import LOOPBACK, authorities, proxy_of
 from worker.process import Finished, Program, run
 
 # ---- Errors ---------------------------------------------------------------------------------------------------------
@@ -35,6 +36,10 @@ class GitFailed(Exception):  # noqa: N818 - git failed, and says why
 
 class GitUnavailable(GitFailed):
     """The server could not be reached, or does not know our credential: a fault of the worker, for another attempt."""
+
+
+class GitUnknown(GitUnavailable):
+    """The server does not take our credential, or shows it no such repository (401, 404)."""
 
 
 class RefMissing(Exception):  # noqa: N818
@@ -73,7 +78,6 @@ class TooLarge(Exception):  # noqa: N818
 
 # ---- Where to fetch from and push to --------------------------------------------------------------------------------
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NETWORK_SECONDS = 900.0
 LOCAL_SECONDS = 300.0
 OUTPUT_CAP = 64 * 1024 * 1024
@@ -104,6 +108,10 @@ class Remote:
         if parts.scheme not in allowed or "@" in parts.netloc:
             raise ValueError(f"a repository's address must begin with https://, without a name or password: {self.url}")
         entries = [("remote.origin.url", self.url), (f"protocol.{parts.scheme}.allow", "always")]
+        # The way there is that of the environment of this process (bot.settings), and no other.
+        entries.append(("http.proxy", proxy_of(self.url) or ""))
+        given = zip(("http.sslCAInfo", "http.sslCAPath"), authorities(), strict=True)
+        entries.extend((name, place) for name, place in given if place)
         if self.token is not None:
             secret = base64.b64encode(f"x-access-token:{self.token}".encode()).decode()
             origin = f"{parts.scheme}://{parts.netloc}/"
@@ -222,6 +230,18 @@ def succeeded(argv: tuple[str | bytes, ...], finished: Finished) -> bytes:
     if finished.code != 0:
         raise GitFailed(command, plain(finished.stderr) or f"exit status {finished.code}", code=finished.code)
     return finished.stdout
+
+
+# git's own words (remote-curl.c and credential.c; seen in 2.39): a 404, and a 401 to a credential or without one.
+_UNKNOWN = re.compile(
+    r"repository '[^']*' not found|Authentication failed for|could not read (?:Username|Password) for"
+)
+
+
+def unavailable(command: str, words: str, *, code: int | None) -> GitUnavailable:
+    """Return what it means that a server did not do what a command asked."""
+    kind = GitUnknown if _UNKNOWN.search(words) else GitUnavailable
+    return kind(command, words, code=code)
 
 
 # ---- Names and words ------------------------------------------------------------------------------------------------

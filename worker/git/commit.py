@@ -29,6 +29,7 @@ from worker.git import (
     program,
     sha,
     succeeded,
+    unavailable,
 )
 from worker.git.mirror import Mirror
 from worker.process import Finished, run
@@ -166,7 +167,7 @@ async def remote_sha(remote: Remote, ref: str) -> str | None:
         try:
             out = await git(Path(nowhere), "ls-remote", "--quiet", "origin", full_ref(ref), remote=remote)
         except GitFailed as failure:
-            raise GitUnavailable("ls-remote", failure.words, code=failure.code) from failure
+            raise unavailable("ls-remote", failure.words, code=failure.code) from failure
     # A pattern also matches the end of other names: refs/heads/x matches refs/heads/refs/heads/x.
     lines = [line.partition("\t") for line in out.decode("utf-8", "replace").splitlines()]
     return next((found for found, _, name in lines if name == ref), None)
@@ -190,7 +191,7 @@ def _push_error(finished: Finished) -> PushRefused | GitUnavailable:
         return PushRefused("; ".join(told) or "the server does not let this App write here (403)")
     if finished.timed_out:
         words = f"it took longer than {finished.seconds:.0f} s"
-    return GitUnavailable("push", words, code=finished.code)
+    return unavailable("push", words, code=finished.code)
 
 
 def _one_line(text: str) -> str:

@@ -30,6 +30,7 @@ from worker.git import (
     git,
     is_sha,
     sha,
+    unavailable,
 )
 
 __all__ = ["GitRefused", "GitUnavailable", "Mirror", "Mirrors", "NoMergeBase", "RefMissing"]
@@ -241,4 +242,4 @@ def _fetch_error(failure: GitFailed) -> Exception:
         return GitRefused(f"object {found[2][:10]}", f"{found[4].strip()} ({found[3]})")
     if "fsck error" in words or "exceeded maximum allowed tree depth" in words:
         return GitRefused("the pull request's objects", words)
-    return GitUnavailable("fetch", words, code=failure.code)
+    return unavailable("fetch", words, code=failure.code)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 import pytest
@@ -33,6 +35,19 @@ class Server:
     answers: list[Answering] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
 
+    @staticmethod
+    def says(status: int, data: Any = None, **headers: str) -> Answering:
+        """Answer so; an underscore in a header's name stands for a dash."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return lambda _request, _body: web.json_response({} if data is None else data, status=status, headers=named)
+
+    @staticmethod
+    def drops(request: web.Request, _body: bytes) -> web.StreamResponse:
+        """Close the connection without an answer."""
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         self.heard.append(Heard(request.method, request.path_qs, dict(request.headers), body))
@@ -56,8 +71,8 @@ class Pauses:
         return Clock(now=lambda: self.time, sleep=self.sleep, jitter=lambda: 0.0)
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[Server]:
+@asynccontextmanager
+async def listening() -> AsyncIterator[Server]:
     found = Server()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", found.handle)
@@ -66,8 +81,24 @@ async def server() -> AsyncIterator[Server]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield found
-    await runner.cleanup()
+    try:
+        yield found
+    finally:
+        await runner.cleanup()
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[Server]:
+    async with listening() as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def stranger() -> AsyncIterator[Server]:
+    """Another server, which nobody should ask."""
+    async with listening() as found:
+        found.answers = [found.says(200, [])]
+        yield found
 
 
 @pytest_asyncio.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,19 @@ import aiohttp
 import jwt
 import pytest
 import pytest_asyncio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
-from bot.github import AppClient, GitHubError, NotInstalled, Unavailable
-from bot.github.app import JWT_KEPT
+from bot.github import AppClient, AppUnknown, Clock, NotInstalled, Unavailable
+from bot.github.app import API_PERMISSIONS, FETCH_PERMISSIONS, JWT_BACKDATED, JWT_KEPT, SKEW_SECONDS, TOKEN_MARGIN
+from bot.github.limits import PATIENCE_SECONDS, WRITES
+from bot.redact import redact
 from bot.settings import Settings
+from bot.store import Store
 from deploy.standin import Repo, StandIn
+from worker.git import GitUnknown, Remote
+from worker.git.commit import remote_sha
 
 
 @pytest_asyncio.fixture
@@ -88,18 +96,16 @@ async def test_those_who_wait_share_one_token(standin: StandIn, app: AppClient, 
 async def test_a_token_is_kept_until_five_minutes_before_its_end(
     standin: StandIn, session: aiohttp.ClientSession, repo: Repo, pauses: Any
 ) -> None:
-    import time  # noqa: PLC0415 - the stand-in's clock is the real one
-
     pauses.time = time.time()
     app = AppClient(settings(standin), session, clock=pauses.clock())
     installation = standin.installation_id(repo)
+    standin.token_seconds = TOKEN_MARGIN + 200
     first = await app.git_token(installation, repo.id, write=False)
-    pauses.time += 3200
+    pauses.time += 100
     assert await app.git_token(installation, repo.id, write=False) == first
-    pauses.time += 200
-    # The App's own clock has moved on by an hour, so its JWT is refused; that it asked is what counts.
-    with pytest.raises(GitHubError):
-        await app.git_token(installation, repo.id, write=False)
+    pauses.time += 101
+    assert await app.git_token(installation, repo.id, write=False) != first
+    assert len(minted(standin)) == 2
 
 
 async def test_a_revoked_token_is_replaced_once_without_anybody_noticing(
@@ -114,10 +120,48 @@ async def test_a_revoked_token_is_replaced_once_without_anybody_noticing(
 
 async def test_a_repository_that_is_not_ours_is_not_installed(standin: StandIn, app: AppClient, repo: Repo) -> None:
     other = await standin.create_repository("hubot/tidebook")
-    with pytest.raises(NotInstalled):
-        await app.installation(standin.installation_id(repo), other.id).get("/repos/hubot/tidebook")
-    with pytest.raises(NotInstalled):
-        await app.installation(10**9, repo.id).get("/repos/octo-org/tidebook")
+    for installation, number in ((standin.installation_id(repo), other.id), (10**9, repo.id)):
+        with pytest.raises(NotInstalled) as caught:
+            await app.installation(installation, number).get("/repos/hubot/tidebook")
+        assert caught.value.why == "absent"
+        assert "Install the App" in caught.value.repair
+
+
+async def test_permissions_that_are_not_granted_are_told_apart(standin: StandIn, app: AppClient, repo: Repo) -> None:
+    standin.permissions["checks"] = "read"
+    with pytest.raises(NotInstalled) as caught:
+        await app.installation(standin.installation_id(repo), repo.id).get("/repos/octo-org/tidebook")
+    assert (caught.value.status, caught.value.why) == (422, "ungranted")
+    assert "app.yml" in caught.value.repair
+
+
+@pytest.mark.parametrize(
+    ("message", "why", "repair"),
+    [
+        ("This installation has been suspended", "suspended", "unsuspend"),
+        ("Resource not accessible by integration", "ungranted", "app.yml"),
+    ],
+)
+async def test_a_suspended_installation_is_told_apart(
+    standin: StandIn, app: AppClient, repo: Repo, *, message: str, why: str, repair: str
+) -> None:
+    standin.fail_next("POST", "/app/installations", status=403, message=message)
+    with pytest.raises(NotInstalled, match=message) as caught:
+        await app.installation(standin.installation_id(repo), repo.id).get("/repos/octo-org/tidebook")
+    assert caught.value.why == why
+    assert repair in caught.value.repair
+
+
+async def test_a_limit_of_the_app_itself_is_no_lack_of_an_installation(
+    standin: StandIn, app: AppClient, repo: Repo
+) -> None:
+    installation = standin.installation_id(repo)
+    kept = await app.git_token(installation, repo.id, write=False)
+    standin.fail_next("POST", "/app/installations", status=403, headers={"Retry-After": "40"})
+    with pytest.raises(Unavailable) as caught:
+        await app.git_token(installation, repo.id, write=True)
+    assert caught.value.retry_after == 40.0
+    assert await app.git_token(installation, repo.id, write=False) == kept
 
 
 async def test_who_we_are_is_asked_once(standin: StandIn, app: AppClient, repo: Repo) -> None:
@@ -160,9 +204,143 @@ async def test_the_jwt_is_what_github_asks_for(
     assert JWT_KEPT < 540
 
 
-async def test_a_refusal_of_the_jwt_is_an_error(session: aiohttp.ClientSession, standin: StandIn) -> None:
-    wrong = settings(standin).model_copy(update={"github_app_id": "1"})
-    with pytest.raises(GitHubError) as caught:
-        await AppClient(wrong, session).owner()
-    assert caught.value.status == 401
-    assert not isinstance(caught.value, Unavailable)
+async def test_while_a_limit_holds_not_even_a_token_is_asked_for(standin: StandIn, app: AppClient, repo: Repo) -> None:
+    github = app.installation(standin.installation_id(repo), repo.id)
+    standin.fail_next("GET", "/repos/octo-org/tidebook", status=429)
+    with pytest.raises(Unavailable):
+        await github.get("/repos/octo-org/tidebook")
+    standin.expire_tokens()
+    asked = len(standin.journal)
+    for scoped in (github, app.installation(standin.installation_id(repo), repo.id, {"metadata": "read"})):
+        with pytest.raises(Unavailable) as caught:
+            await scoped.get("/repos/octo-org/tidebook")
+        assert (caught.value.retry_after or 0) > PATIENCE_SECONDS
+    assert len(standin.journal) == asked
+
+
+# ---- Keys and clocks ------------------------------------------------------------------------------------------------
+
+
+async def test_another_apps_id_is_said_to_be_unknown(
+    session: aiohttp.ClientSession, standin: StandIn, repo: Repo
+) -> None:
+    app = AppClient(settings(standin).model_copy(update={"github_app_id": "1"}), session)
+    for call in (app.owner(), app.identity(), app.git_token(standin.installation_id(repo), repo.id, write=False)):
+        with pytest.raises(AppUnknown) as caught:
+            await call
+        assert caught.value.status == 401
+        assert "GITHUB_APP_ID" in caught.value.repair
+
+
+async def test_another_apps_key_is_said_to_be_unknown(session: aiohttp.ClientSession, standin: StandIn) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    app = AppClient(settings(standin).model_copy(update={"github_app_private_key": SecretStr(pem)}), session)
+    with pytest.raises(AppUnknown, match="could not be decoded"):
+        await app.owner()
+
+
+async def test_a_key_that_is_none_is_said_to_be_so(session: aiohttp.ClientSession, standin: StandIn) -> None:
+    broken = SecretStr("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n")
+    app = AppClient(settings(standin).model_copy(update={"github_app_private_key": broken}), session)
+    with pytest.raises(AppUnknown, match="cannot be read") as caught:
+        await app.owner()
+    assert caught.value.status == 0
+    assert standin.journal == []
+
+
+@pytest.mark.parametrize("minutes", [10, -10])
+async def test_a_clock_that_is_wrong_is_set_right_once(
+    session: aiohttp.ClientSession, standin: StandIn, repo: Repo, caplog: pytest.LogCaptureFixture, minutes: int
+) -> None:
+    wrong = Clock(now=lambda: time.time() + 60 * minutes)
+    app = AppClient(settings(standin), session, clock=wrong)
+    installation = standin.installation_id(repo)
+    first = await app.git_token(installation, repo.id, write=False)
+    # By our own clock the token would have only 50 minutes left, or 70: GitHub's counts.
+    standin.token_seconds = TOKEN_MARGIN + 300
+    short = await app.git_token(installation, repo.id, write=True)
+    assert await app.git_token(installation, repo.id, write=True) == short
+    assert await app.git_token(installation, repo.id, write=False) == first
+    assert [request.status for request in standin.requests("POST", "/app/installations")] == [401, 201, 201]
+    (told,) = [record.msg for record in caplog.records if "clock differs" in record.getMessage()]
+    assert isinstance(told, dict)
+    assert abs(told["seconds_ahead"] - 60 * minutes) < SKEW_SECONDS
+
+
+async def test_a_token_is_renewed_by_githubs_clock(
+    session: aiohttp.ClientSession, standin: StandIn, repo: Repo
+) -> None:
+    """A clock that is slow would take a token for good that has ended."""
+    slow = Clock(now=lambda: time.time() - 600)
+    app = AppClient(settings(standin), session, clock=slow)
+    installation = standin.installation_id(repo)
+    standin.token_seconds = TOKEN_MARGIN - 10
+    first = await app.git_token(installation, repo.id, write=False)
+    assert await app.git_token(installation, repo.id, write=False) != first
+
+
+async def test_a_small_difference_is_no_reason(session: aiohttp.ClientSession, standin: StandIn, repo: Repo) -> None:
+    app = AppClient(settings(standin), session, clock=Clock(now=lambda: time.time() + JWT_BACKDATED - 5))
+    await app.git_token(standin.installation_id(repo), repo.id, write=False)
+    assert [request.status for request in standin.requests("POST", "/app/installations")] == [201]
+
+
+# ---- Forms of tokens ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+async def test_both_forms_of_a_token_do(
+    standin: StandIn, app: AppClient, repo: Repo, stateless: bool, tmp_path: Path
+) -> None:
+    standin.stateless_tokens = stateless
+    installation = standin.installation_id(repo)
+    token = await app.git_token(installation, repo.id, write=False)
+    assert (len(token) > 500) is stateless
+    assert (len(token) == 40) is not stateless
+    assert redact(f"x {token} y") == "x [redacted] y"
+    assert (await app.installation(installation, repo.id).get("/repos/octo-org/tidebook"))["id"] == repo.id
+    await standin.commit(repo, "main", {"a.txt": "one\n"})
+    remote = Remote(standin.clone_url(repo), token)
+    assert await remote_sha(remote, "refs/heads/main") == await standin.read_ref(repo, "main")
+    # Every request for a token is for this one repository and for what is done with it, and for nothing else.
+    for body in minted(standin):
+        assert body.keys() == {"permissions", "repository_ids"}
+        assert body["repository_ids"] == [repo.id]
+        assert body["permissions"] in (dict(FETCH_PERMISSIONS), dict(API_PERMISSIONS))
+
+
+async def test_git_may_ask_for_the_older_form_and_keeps_to_it(standin: StandIn, app: AppClient, repo: Repo) -> None:
+    """What github.md A5 reports: git answers 404 to the new form, where it is scoped to one repository."""
+    standin.git_takes_stateless = False
+    await standin.commit(repo, "main", {"a.txt": "one\n"})
+    installation = standin.installation_id(repo)
+    new = await app.git_token(installation, repo.id, write=False)
+    with pytest.raises(GitUnknown, match="not found"):
+        await remote_sha(Remote(standin.clone_url(repo), new), "refs/heads/main")
+    old = await app.git_token(installation, repo.id, write=False, refused=new)
+    assert len(old) == 40
+    assert await remote_sha(Remote(standin.clone_url(repo), old), "refs/heads/main")
+    assert await app.git_token(installation, repo.id, write=False) == old
+    standin.expire_tokens()
+    assert len(await app.git_token(installation, repo.id, write=False, refused=old)) == 40
+    # Only where it was refused: the API takes the new form.
+    github = app.installation(installation, repo.id)
+    assert (await github.get("/repos/octo-org/tidebook"))["id"] == repo.id
+    assert len(minted(standin)) == 4
+
+
+async def test_a_token_is_no_write_that_takes_a_turn(
+    standin: StandIn, session: aiohttp.ClientSession, repo: Repo, store: Store
+) -> None:
+    app = AppClient(settings(standin), session, pacer=store.pace)
+    github = app.installation(standin.installation_id(repo), repo.id)
+    await github.get("/repos/octo-org/tidebook")
+    issue = standin.create_issue(repo, "Tides")
+    path = f"/repos/octo-org/tidebook/issues/{issue}/comments"
+    for number in range(WRITES[0][0]):
+        await github.post(path, {"body": str(number)})
+    with pytest.raises(Unavailable, match="writes no more"):
+        await github.post(path, {"body": "one too many"})

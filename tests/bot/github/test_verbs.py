@@ -103,10 +103,38 @@ async def test_check_runs(standin: StandIn, real: GitHub, repo: Repo) -> None:
     fields = {"name": "codex-debate", "head_sha": sha, "external_id": "7h2kq9xw", "status": "queued", "output": output}
     made = await verbs.create_check_run(real, REPO, fields)
     assert (made.status, made.external_id, made.conclusion) == ("queued", "7h2kq9xw", None)
+    assert made.app is not None
+    assert str(made.app.id) == standin.app_id
     changed = await verbs.update_check_run(real, REPO, made.id, fields={"conclusion": "neutral", "output": output})
     assert (changed.id, changed.status, changed.conclusion) == (made.id, "completed", "neutral")
     assert [each.id for each in await verbs.check_runs(real, REPO, sha, name="codex-debate")] == [made.id]
     assert await verbs.check_runs(real, REPO, sha, name="other") == ()
+
+
+async def test_a_file_at_a_commit(standin: StandIn, real: GitHub, repo: Repo) -> None:
+    sha = await standin.commit(repo, "main", {".github/x y.yml": "on: \u00e9\n", "large": "x" * 1_000_001})
+    assert await verbs.contents(real, REPO, ".github/x y.yml", ref=sha) == "on: \u00e9\n".encode()
+    assert await verbs.contents(real, REPO, ".github/none.yml", ref=sha) is None
+    for path in (".github", "large"):
+        with pytest.raises(verbs.Unreadable, match="is no file of at most a megabyte"):
+            await verbs.contents(real, REPO, path, ref=sha)
+
+
+async def test_a_content_that_is_not_what_it_says(server: Any, github: GitHub) -> None:
+    broken = {"type": "file", "encoding": "base64", "content": "x"}
+    server.answers = [lambda _request, _body: web.json_response(broken)]
+    with pytest.raises(verbs.Unreadable, match="could not be read"):
+        await verbs.contents(github, REPO, "a.txt", ref="main")
+
+
+async def test_pull_requests_from_forks(standin: StandIn, real: GitHub, repo: Repo) -> None:
+    standin.create_user("hubot")
+    fork = await standin.fork(repo, "hubot")
+    await standin.commit(fork, "idea", {"a.txt": "three\n"}, parent="main")
+    theirs = await standin.open_pull_request(repo, "hubot:idea", "main", "t", "b", author="hubot")
+    ours = await standin.open_pull_request(repo, "feature/x#1", "main", "t", "b")
+    assert (await verbs.pull(real, REPO, theirs)).from_fork
+    assert not (await verbs.pull(real, REPO, ours)).from_fork
 
 
 async def test_a_reference_that_only_begins_so_is_not_the_branch(server: Any, github: GitHub) -> None:

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from worker.git import GitFailed, Remote, environment, full_ref, git, plain, sha
+from worker.git import (
+    GitFailed,
+    GitUnavailable,
+    GitUnknown,
+    Remote,
+    environment,
+    full_ref,
+    git,
+    plain,
+    sha,
+    unavailable,
+)
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
 
@@ -74,6 +85,46 @@ def test_the_credential_is_in_no_argument_and_bound_to_the_server() -> None:
     (number,) = (key.removeprefix("GIT_CONFIG_KEY_") for key, value in env.items() if value.endswith("extraHeader"))
     assert env[f"GIT_CONFIG_KEY_{number}"] == "http.https://github.com/.extraHeader"
     assert env[f"GIT_CONFIG_VALUE_{number}"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46Z2hzX3g="
+
+
+def lines(env: dict[str, str]) -> dict[str, str]:
+    numbers = range(int(env["GIT_CONFIG_COUNT"]))
+    return {env[f"GIT_CONFIG_KEY_{number}"]: env[f"GIT_CONFIG_VALUE_{number}"] for number in numbers}
+
+
+def test_the_way_to_the_server_is_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"https_proxy": "http://proxy:3128", "http_proxy": "http://proxy:3128", "no_proxy": ""}.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/company.pem")
+    monkeypatch.setenv("SSL_CERT_DIR", "/etc/company")
+    env = environment(None, remote=Remote("https://github.com/o/r.git", "ghs_x"))
+    told = lines(env)
+    assert told["http.proxy"] == "http://proxy:3128"
+    assert (told["http.sslCAInfo"], told["http.sslCAPath"]) == ("/etc/company.pem", "/etc/company")
+    assert lines(environment(None, remote=Remote("http://127.0.0.1:1/o/r.git")))["http.proxy"] == ""
+    assert "http.proxy" not in lines(environment(Path("/m")))
+    assert not {name for name in env if "proxy" in name.lower()}
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("fatal: repository 'https://github.com/o/r.git/' not found", GitUnknown),
+        ("fatal: Authentication failed for 'https://github.com/o/r.git/'", GitUnknown),
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", GitUnknown),
+        (
+            "fatal: unable to access 'https://github.com/o/r.git/': The requested URL returned error: 502",
+            GitUnavailable,
+        ),
+        ("fatal: unable to access 'https://github.com/o/r.git/': Could not resolve host", GitUnavailable),
+        ("it took longer than 900 s", GitUnavailable),
+    ],
+)
+def test_a_server_that_does_not_know_us_is_told_from_one_that_is_away(words: str, kind: type) -> None:
+    error = unavailable("fetch", words, code=128)
+    assert type(error) is kind
+    assert (error.words, error.code) == (words, 128)
 
 
 def test_the_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
