@@ -1,8 +1,8 @@
-"""The store that tests use: a real server, one for each test process."""
+"""What all tests have: a real store, one for each test process, and the contract with GitHub, which holds in them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,32 @@ from redis.asyncio import Redis
 
 from bot.store import Store
 from deploy.store import EmbeddedStore
+from github_contract import Watch
+
+WATCH = Watch()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contract_with_github() -> Iterator[None]:
+    """Hold every stand-in of this process to GitHub's own description."""
+    with WATCH.everywhere():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail the test that broke the contract."""
+    yield
+    WATCH.judge(item, over=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Count what happened since then, too: fixtures end their work here, and a failed test's own is told."""
+    try:
+        yield
+    finally:
+        WATCH.judge(item, over=True)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

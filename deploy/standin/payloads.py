@@ -18,7 +18,7 @@ Event: TypeAlias = tuple[str, Json]
 
 
 def _common(shapes: Shapes, repo: Repo, sender: User) -> Json:
-    common: Json = {"repository": shapes.repo(repo), "sender": shapes.user(sender)}
+    common: Json = {"repository": shapes.repo(repo) | {"custom_properties": {}}, "sender": shapes.user(sender)}
     owner = shapes.state.users[repo.owner_id]
     if owner.type == "Organization":
         common["organization"] = organization(shapes, owner)
@@ -66,6 +66,27 @@ def ping(shapes: Shapes, hook_id: int, url: str | None, events: list[str]) -> Ev
     return "ping", {"zen": "Keep it logically awesome.", "hook_id": hook_id, "hook": hook}
 
 
+def installation(shapes: Shapes, action: str, *, number: int, repos: list[Repo], sender: User) -> Event:
+    """Return `installation`: the App came to an account, or left it."""
+    listed = [
+        {
+            "id": repo.id,
+            "node_id": node("Repository", repo.id),
+            "name": repo.name,
+            "full_name": repo.full_name,
+            "private": repo.private,
+        }
+        for repo in repos
+    ]
+    shape = shapes.installation(number)
+    return "installation", {
+        "action": action,
+        "installation": shape,
+        "repositories": listed,
+        "sender": shapes.user(sender),
+    }
+
+
 def issue_comment(shapes: Shapes, action: str, *, comment: Comment, sender: User, previous: str | None = None) -> Event:
     """Return `issue_comment`. `previous` is the body before an edit."""
     repo = shapes.state.repos[comment.repo_id]
@@ -81,7 +102,9 @@ def issue_comment(shapes: Shapes, action: str, *, comment: Comment, sender: User
     return "issue_comment", payload
 
 
-def pull_request(shapes: Shapes, action: str, *, issue: Issue, distance: Distance, sender: User, **more: str) -> Event:
+def pull_request(
+    shapes: Shapes, action: str, *, issue: Issue, distance: Distance, sender: User, **more: object
+) -> Event:
     """Return `pull_request`; `more` are the keys that an action has of its own: `before` and `after` of synchronize."""
     if issue.pull is None:
         raise ValueError(f"#{issue.number} is no pull request")

@@ -175,7 +175,6 @@ class Shapes:
             **dict.fromkeys(REPO_COUNTS, 0),
             **REPO_FEATURES,
             "topics": [],
-            "custom_properties": {},
             "visibility": "private" if repo.private else "public",
             "default_branch": repo.default_branch,
             "created_at": moment(repo.created_at),
@@ -185,7 +184,7 @@ class Shapes:
 
     def full_repo(self, repo: Repo) -> Json:
         """Return `full-repository`."""
-        full = self.repo(repo) | {"network_count": 0, "subscribers_count": 0}
+        full = self.repo(repo) | {"network_count": 0, "subscribers_count": 0, "custom_properties": {}}
         if repo.parent_id is not None:
             full["parent"] = full["source"] = self.repo(self.state.repos[repo.parent_id])
         return full
@@ -216,6 +215,31 @@ class Shapes:
             "created_at": moment(self.app.created_at),
             "updated_at": moment(self.app.created_at),
             **self.granted(),
+        }
+
+    def installation(self, number: int) -> Json:
+        """Return `installation`: the App in an account."""
+        account = self.state.users[self.state.installations[number]]
+        return {
+            "id": number,
+            "account": self.user(account),
+            "access_tokens_url": f"{self.urls.api}/app/installations/{number}/access_tokens",
+            "repositories_url": f"{self.urls.api}/installation/repositories",
+            "html_url": f"{self.urls.server}/settings/installations/{number}",
+            "app_id": self.app.id,
+            "client_id": self.app.client_id,
+            "app_slug": self.app.slug,
+            "target_id": account.id,
+            "target_type": "Organization" if account.type == "Organization" else "User",
+            **self.granted(),
+            "repository_selection": "selected",
+            "single_file_name": None,
+            "has_multiple_single_files": False,
+            "single_file_paths": [],
+            "created_at": moment(self.app.created_at),
+            "updated_at": moment(self.app.created_at),
+            "suspended_by": None,
+            "suspended_at": None,
         }
 
     def granted(self) -> Json:

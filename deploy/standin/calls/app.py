@@ -24,7 +24,7 @@ async def get_app(call: Call) -> Answer:
 
 async def list_installations(call: Call) -> Answer:
     """GET /app/installations."""
-    return call.listed([_installation(call, number) for number in call.site.state.installations])
+    return call.listed([call.site.shapes.installation(number) for number in call.site.state.installations])
 
 
 async def get_repo_installation(call: Call) -> Answer:
@@ -32,7 +32,7 @@ async def get_repo_installation(call: Call) -> Answer:
     number = call.repository.installation_id
     if number is None:
         raise not_found()
-    return Answer(200, _installation(call, number))
+    return Answer(200, call.site.shapes.installation(number))
 
 
 async def create_token(call: Call) -> Answer:
@@ -92,33 +92,6 @@ async def get_user(call: Call) -> Answer:
     if user is None:
         raise not_found()
     return Answer(200, call.site.shapes.public_user(user))
-
-
-def _installation(call: Call, number: int) -> Json:
-    site = call.site
-    account = site.state.users[site.state.installations[number]]
-    root = site.urls.api
-    return {
-        "id": number,
-        "account": site.shapes.user(account),
-        "access_tokens_url": f"{root}/app/installations/{number}/access_tokens",
-        "repositories_url": f"{root}/installation/repositories",
-        "html_url": f"{site.urls.server}/settings/installations/{number}",
-        "app_id": site.app.id,
-        "client_id": site.app.client_id,
-        "app_slug": site.app.slug,
-        "target_id": account.id,
-        "target_type": "Organization" if account.type == "Organization" else "User",
-        **site.shapes.granted(),
-        "repository_selection": "selected",
-        "single_file_name": None,
-        "has_multiple_single_files": False,
-        "single_file_paths": [],
-        "created_at": moment(site.app.created_at),
-        "updated_at": moment(site.app.created_at),
-        "suspended_by": None,
-        "suspended_at": None,
-    }
 
 
 ROUTES = (

@@ -102,7 +102,7 @@ async def test_the_short_form_can_be_asked_for(standin: StandIn, api: Any, repo:
 
 
 async def test_a_token_is_narrowed_to_repositories_and_permissions(standin: StandIn, api: Any, repo: Repo) -> None:
-    other = await standin.create_repository("octo/other")
+    other = await standin.create_repository("octo/other", private=True)
     wanted = {"repository_ids": [repo.id], "permissions": {"contents": "read"}}
     answer = await issue(standin, api, repo, wanted)
     assert answer.body["permissions"] == {"metadata": "read", "contents": "read"}
@@ -120,13 +120,8 @@ async def test_a_token_is_narrowed_to_repositories_and_permissions(standin: Stan
 @pytest.mark.parametrize(
     "data",
     [
-        {"permissions": {"contents": "admin"}},
         {"permissions": {"workflows": "write"}},
-        {"permissions": {"contents": "everything"}},
-        {"permissions": {"contents": None}},
-        {"permissions": []},
         {"repository_ids": [999_999]},
-        {"repository_ids": ["1"]},
         {"repository_ids": list(range(501))},
         {"repositories": ["nowhere"]},
     ],
@@ -135,9 +130,24 @@ async def test_a_token_cannot_be_widened(standin: StandIn, api: Any, repo: Repo,
     assert (await issue(standin, api, repo, data)).status == 422
 
 
+@pytest.mark.breaks_contract("the stand-in refuses what GitHub's description does not know")
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"permissions": {"contents": "admin"}},
+        {"permissions": {"contents": "everything"}},
+        {"permissions": {"contents": None}},
+        {"permissions": []},
+        {"repository_ids": ["1"]},
+    ],
+)
+async def test_a_token_is_asked_for_in_github_s_words(standin: StandIn, api: Any, repo: Repo, data: Any) -> None:
+    assert (await issue(standin, api, repo, data)).status == 422
+
+
 async def test_a_repository_of_another_installation_cannot_be_had(standin: StandIn, api: Any, repo: Repo) -> None:
-    foreign = await standin.create_repository("stranger/own")
-    bare = await standin.create_repository("octo/without", installed=False)
+    foreign = await standin.create_repository("stranger/own", private=True)
+    bare = await standin.create_repository("octo/without", installed=False, private=True)
     for each in (foreign, bare):
         assert (await issue(standin, api, repo, {"repository_ids": [each.id]})).status == 422
         assert (await api("GET", f"/repos/{each.full_name}")).status == 404
@@ -145,6 +155,16 @@ async def test_a_repository_of_another_installation_cannot_be_had(standin: Stand
     assert answer.status == 404
     answer = await api("POST", "/app/installations/1/access_tokens", auth=f"Bearer {standin.jwt()}")
     assert answer.status == 404
+
+
+async def test_a_public_repository_can_be_read_with_any_token_and_no_more(
+    standin: StandIn, api: Any, repo: Repo
+) -> None:
+    foreign = await standin.create_repository("stranger/own")
+    await standin.commit(foreign, "main", {"a.txt": "a\n"})
+    assert (await api("GET", "/repos/stranger/own/branches/main")).status == 200
+    body = {"name": "x", "head_sha": "a" * 40}
+    assert (await api("POST", "/repos/stranger/own/check-runs", body)).status == 404
 
 
 async def test_tokens_end(standin: StandIn, api: Any, repo: Repo) -> None:

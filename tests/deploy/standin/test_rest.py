@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import aiohttp
 import pytest
 
-from deploy.standin import Repo, StandIn
+from deploy.standin import Exchange, Repo, StandIn
 
 
 async def test_a_request_without_credentials_or_agent_is_refused(
@@ -25,14 +26,10 @@ async def test_a_request_without_credentials_or_agent_is_refused(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/nowhere"),
-        ("GET", "/repos/octo/demo/nowhere"),
-        ("PUT", "/repos/octo/demo"),
         ("GET", "/repos/octo/none"),
         ("GET", "/repos/nobody/demo"),
         ("GET", "/repositories/1"),
         ("GET", "/repos/octo/demo/pulls/99"),
-        ("GET", "/repos/octo/demo/pulls/one"),
         ("GET", "/repos/octo/demo/check-runs/1"),
         ("GET", "/repos/octo/demo/issues/comments/1"),
         ("GET", "/users/nobody"),
@@ -45,6 +42,21 @@ async def test_what_is_not_there_is_a_bare_404(api: Any, method: str, path: str)
     assert answer.body == {"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}
 
 
+@pytest.mark.breaks_contract("GitHub describes none of these")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nowhere"),
+        ("GET", "/repos/octo/demo/nowhere"),
+        ("PUT", "/repos/octo/demo"),
+        ("GET", "/repos/octo/demo/pulls/one"),
+    ],
+)
+async def test_what_github_does_not_describe_is_not_served(api: Any, method: str, path: str) -> None:
+    assert (await api(method, path)).status == 404
+
+
+@pytest.mark.breaks_contract("neither body is what GitHub asks for")
 async def test_bodies_are_json_objects(api: Any, number: int) -> None:
     path = f"/repos/octo/demo/issues/{number}/comments"
     broken = await api("POST", path, b'{"body": "x"')
@@ -130,14 +142,35 @@ async def test_a_dropped_connection_has_no_answer(
 
 
 async def test_the_journal_tells_everything_about_a_request(standin: StandIn, api: Any, number: int) -> None:
-    await api("POST", f"/repos/octo/demo/issues/{number}/comments?x=1", {"body": "x"})
-    entry = standin.requests("POST")[0]
-    assert (entry.path, entry.query, entry.body) == (
-        f"/repos/octo/demo/issues/{number}/comments",
-        {"x": "1"},
-        {"body": "x"},
-    )
+    path = f"/repos/octo/demo/issues/{number}/comments"
+    await api("GET", f"{path}?page=1")
+    await api("POST", path, {"body": "x"})
+    read, entry = standin.journal[-2:]
+    assert (read.method, read.path, read.query, read.body) == ("GET", path, {"page": "1"}, None)
+    assert (entry.method, entry.path, entry.query, entry.body) == ("POST", path, {}, {"body": "x"})
     assert (entry.status, entry.fault) == (201, None)
     assert entry.permissions is not None
     assert entry.permissions["issues"] == "write"
-    assert standin.journal[-1] is entry
+    assert standin.requests("POST") == [entry]
+
+
+async def test_who_watches_sees_requests_and_answers_as_they_were_on_the_wire(
+    standin: StandIn, api: Any, number: int
+) -> None:
+    seen: list[Exchange] = []
+    standin.observers.append(seen.append)
+    path = f"/repos/octo/demo/issues/{number}/comments"
+    await api("POST", path, {"body": "x"})
+    await api("GET", "/repos/octo/demo/git/ref/heads/feature%2Fx")
+    standin.fail_next("POST", path, drop=True)
+    with pytest.raises(aiohttp.ClientError):
+        await api("POST", path, {"body": "lost"})
+    told = [(each.method, each.target, each.content_type, each.status) for each in seen]
+    assert told == [
+        ("POST", path, "application/json", 201),
+        ("GET", "/repos/octo/demo/git/ref/heads/feature%2Fx", "application/octet-stream", 200),
+        ("POST", path, "application/json", None),
+    ]
+    assert [json.loads(each.body or b"null") for each in seen] == [{"body": "x"}, None, {"body": "lost"}]
+    assert json.loads(seen[0].answer)["body"] == "x"
+    assert (seen[2].answer, seen[2].fault) == (b"", "drop before the effect")

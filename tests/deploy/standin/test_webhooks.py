@@ -115,9 +115,14 @@ async def test_only_subscribed_events_of_installed_repositories_are_sent(
     assert len(receiver.got) == 1
 
 
-async def test_ping_and_any_payload(standin: StandIn, receiver: Any) -> None:
+async def test_ping(standin: StandIn, receiver: Any) -> None:
     await standin.ping()
-    await standin.deliver("installation", {"action": "created"})
-    assert [headers["X-GitHub-Event"] for headers, _ in receiver.got] == ["ping", "installation"]
+    assert [headers["X-GitHub-Event"] for headers, _ in receiver.got] == ["ping"]
     assert json.loads(receiver.got[0][1])["hook"]["config"]["url"] == receiver.url
-    assert json.loads(receiver.got[1][1]) == {"action": "created"}
+
+
+@pytest.mark.breaks_contract("a payload of the test's own, as GitHub sends none")
+async def test_any_payload(standin: StandIn, receiver: Any) -> None:
+    await standin.deliver("installation", {"action": "created"})
+    assert [headers["X-GitHub-Event"] for headers, _ in receiver.got] == ["installation"]
+    assert json.loads(receiver.got[0][1]) == {"action": "created"}
