@@ -4,9 +4,12 @@ Owns where a command may stand (interface.md 4) and how its words are told apart
 normalises no Unicode before it matches.
 
 Where interface.md leaves it open: words are lower case; blanks and tabs part them and may stand around the command; a
-byte order mark before it makes it text. A value stands behind its flag or behind ``=``. A quoted value begins and ends
-on the command's line, between straight or curly marks; inside straight double ones ``\"`` is a mark. Nothing else is
-escaped, and nothing is expanded.
+byte order mark before it makes it text. What looks like a command on a later line of a command's own paragraph counts
+as a second one: whoever writes two in a row means two. A line directly below the definition of a link or a footnote
+belongs to it. The first block of HTML ends the commands of a comment wherever it stands, in a list or a quotation too.
+
+A value stands behind its flag or behind ``=``. A quoted value begins and ends on the command's line, between straight
+or curly marks; inside straight double ones ``\"`` is a mark. Nothing else is escaped, and nothing is expanded.
 """
 
 from __future__ import annotations
@@ -18,14 +21,26 @@ from markdown_it import MarkdownIt
 
 WORDS = ("/codex-debate", "/lens-debate", "/code-debate")
 BLANKS = " \t"
+DEPTH = 40
+"""Levels of quotations and of lists and their items that are read; below a list that is deeper no command is found."""
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _COMMAND = re.compile(r"(/codex-debate|/lens-debate|/code-debate)(?:[ \t]+(.*))?", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A command line of a comment."""
+
+    line: str
+    """Without the blanks around it."""
+    row: int
+    """Which line of the comment it is, from 0."""
+
+
 def _blocks() -> MarkdownIt:
     """Return a parser of block structure alone: what is inside a paragraph's lines is ours to read."""
-    markdown = MarkdownIt("commonmark").enable("table")
+    markdown = MarkdownIt("commonmark", {"maxNesting": DEPTH}).enable("table")
     markdown.core.ruler.enableOnly(["normalize", "block"])
     return markdown
 
@@ -33,31 +48,40 @@ def _blocks() -> MarkdownIt:
 _MARKDOWN = _blocks()
 
 
-def find(text: str) -> tuple[str, ...]:
+def find(text: str) -> tuple[Found, ...]:
     """Return the command lines of a comment: first lines of top-level paragraphs, up to the first HTML block."""
     if not any(word in text for word in WORDS):
         return ()
     lines = _NEWLINE.split(text)
     found = []
+    known = 0  # the row behind the last block: a definition is none, and leaves a gap that is not empty
     for token in _MARKDOWN.parse(text):
         if token.type == "html_block":
             break
-        if token.type == "paragraph_open" and token.level == 0 and token.map:
-            line = lines[token.map[0]].strip(BLANKS)
-            if _COMMAND.fullmatch(line):
-                found.append(line)
+        if token.level or not token.map:
+            continue
+        first, end = token.map
+        defined = first > known and lines[first - 1].strip(BLANKS)
+        if token.type == "paragraph_open" and not defined and _is_command(lines[first]):
+            rows = [first, *(row for row in range(first + 1, end) if _is_command(lines[row]))]
+            found += [Found(lines[row].strip(BLANKS), row) for row in rows]
+        known = max(known, end)
     return tuple(found)
+
+
+def _is_command(line: str) -> bool:
+    return _COMMAND.fullmatch(line.strip(BLANKS)) is not None
+
+
+def below(text: str, found: Found) -> str:
+    """Return what stands under a command line, to the end of the comment."""
+    return "\n".join(_NEWLINE.split(text)[found.row + 1 :])
 
 
 def split(line: str) -> tuple[str, str]:
     """Return the first word of a command line and what follows it."""
     match = _COMMAND.fullmatch(line)
     return (match[1], match[2] or "") if match else (line, "")
-
-
-_CLOSING = {'"': '"', "'": "'", "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}"}
-_CLOSING["\N{RIGHT DOUBLE QUOTATION MARK}"] = "\N{RIGHT DOUBLE QUOTATION MARK}"
-_CLOSING["\N{LEFT SINGLE QUOTATION MARK}"] = "\N{RIGHT SINGLE QUOTATION MARK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +96,59 @@ class Token:
 
 
 _FLAG = re.compile(r"(--[^ \t=]*)(=?)")
+_UNQUOTED = re.compile(r"[^ \t]*")
+# What opens a quotation, and the whole of one: possessive, so that one without an end costs no second look.
+_QUOTED = {
+    '"': re.compile(r'"((?:[^"\\]++|\\"?)*+)"'),
+    "'": re.compile(r"'([^']*+)'"),
+    "\N{LEFT DOUBLE QUOTATION MARK}": re.compile("\u201c([^\u201d]*+)\u201d"),
+    "\N{RIGHT DOUBLE QUOTATION MARK}": re.compile("\u201d([^\u201d]*+)\u201d"),
+    "\N{LEFT SINGLE QUOTATION MARK}": re.compile("\u2018([^\u2019]*+)\u2019"),
+}
 
 
-def tokens(rest: str) -> list[Token] | None:
-    """Return the words of what follows a verb, or None where a quotation does not end as it should."""
-    found: list[Token] = []
-    place = 0
-    while True:
-        while place < len(rest) and rest[place] in BLANKS:
-            place += 1
-        if place == len(rest):
-            return found
-        flag = _FLAG.match(rest, place)
-        if flag and not flag[2]:
-            found.append(Token("", flag[1]))
-            place = flag.end()
-            continue
-        value = _value(rest, flag.end() if flag else place)
-        if value is None:
-            return None
-        text, place = value
-        found.append(Token(text, flag[1] if flag else "", joined=flag is not None))
+def skip(text: str, place: int) -> int:
+    """Return the first place at or behind `place` that is no blank."""
+    while place < len(text) and text[place] in BLANKS:
+        place += 1
+    return place
 
 
-def _value(rest: str, start: int) -> tuple[str, int] | None:
+def cut(text: str) -> tuple[str, str]:
+    """Return what stands before the first blank of a line, and what follows, without the blanks around it."""
+    head = _UNQUOTED.match(text)
+    word = head[0] if head else ""
+    return word, text[len(word) :].strip(BLANKS)
+
+
+def is_flag(text: str, place: int) -> bool:
+    """Return whether the word at `place` is a flag."""
+    return text.startswith("--", place)
+
+
+def word(text: str, place: int) -> tuple[Token, int] | None:
+    """Return the word at `place` and where it ends; None where a quotation does not end as it should."""
+    flag = _FLAG.match(text, place)
+    if flag and not flag[2]:
+        return Token("", flag[1]), flag.end()
+    value = _value(text, flag.end() if flag else place)
+    if value is None:
+        return None
+    return Token(value[0], flag[1] if flag else "", joined=flag is not None), value[1]
+
+
+def unquoted(text: str) -> str | None:
+    """Return what stands between quotation marks where one pair of them holds a whole text; else None."""
+    value = _value(text, 0) if text[:1] in _QUOTED else None
+    return value[0] if value and value[1] == len(text) else None
+
+
+def _value(text: str, start: int) -> tuple[str, int] | None:
     """Return the value that begins at `start`, and where it ends; None where its quotation has no end."""
-    closing = _CLOSING.get(rest[start : start + 1])
-    if closing is None:
-        end = start
-        while end < len(rest) and rest[end] not in BLANKS:
-            end += 1
-        return rest[start:end], end
-    text = ""
-    place = start + 1
-    while place < len(rest):
-        if closing == '"' and rest.startswith('\\"', place):
-            text, place = text + '"', place + 2
-        elif rest[place] == closing:
-            ended = place + 1 == len(rest) or rest[place + 1] in BLANKS
-            return (text, place + 1) if ended else None
-        else:
-            text, place = text + rest[place], place + 1
-    return None
+    quotation = _QUOTED.get(text[start : start + 1])
+    found = (quotation or _UNQUOTED).match(text, start)
+    if found is None or (quotation and text[found.end() : found.end() + 1] not in {"", *BLANKS}):
+        return None
+    if quotation is None:
+        return found[0], found.end()
+    return (found[1].replace('\\"', '"') if text[start] == '"' else found[1]), found.end()
