@@ -62,6 +62,8 @@ class PullRequestChanged:
 
     installation_id: int
     repository: Repository
+    owner_id: int
+    """The numeric id of the account that owns the repository."""
     number: int
     action: str
     head_sha: str
@@ -214,6 +216,7 @@ def _pull_request_changed(found: _PullRequestEvent) -> PullRequestChanged:
     return PullRequestChanged(
         installation_id=found.installation.id,
         repository=found.repository.value(),
+        owner_id=found.repository.owner.id,
         number=found.pull_request.number,
         action=found.action,
         head_sha=found.pull_request.head.sha,

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from bot.app import create_app
+from bot.context import Bot
 from bot.github import AppClient, open_session
-from bot.handlers import Bot, handle_event
+from bot.handlers import handle_event
 from bot.listen import listen
 from bot.settings import Settings
 from bot.store import EVENTS, Store, StoreAway
@@ -38,7 +39,7 @@ async def run_bot(
         return []
 
     async with open_session(settings.github_api_url) as session:
-        bot = Bot(settings, store, AppClient(settings, session), metrics)
+        bot = Bot(settings, store, AppClient(settings, session, pacer=store.pace), metrics)
         worker = store.queue.worker(EVENTS, handle_event, concurrency=EVENTS_AT_ONCE, context={"bot": bot})
         secret = settings.github_webhook_secret.get_secret_value()
         web = create_app(secret, store.queue, missing=missing, metrics=metrics)

@@ -13,8 +13,9 @@ from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 from bot import commands, replies
-from bot.commands import Command, Help, Reading, Refusal, Review
-from bot.events import CommentCreated
+from bot.commands import Approve, Command, Help, Reading, Refusal, Review
+from bot.config import BadConfig, Config
+from bot.events import Actor, CommentCreated
 from bot.github.verbs import Permission, PullRequest
 
 DAY = 86400
@@ -33,6 +34,12 @@ class Start:
     pull: PullRequest
     base: str
     """The branch to compare with."""
+    authority: Actor
+    """Whose write permission it stands on."""
+    approved: bool = False
+    """It stands on an approval of exactly this commit."""
+    approves: bool = False
+    """This command is that approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,10 @@ class Facts:
     """The pull request that the command is about, or None where there is none."""
     author_permission: Permission | None = None
     """That of the pull request's author."""
+    approved: bool = False
+    """A maintainer has approved exactly the commit that is the head now."""
+    config: Config | BadConfig = field(default_factory=Config)
+    """The file of the pull request's base branch."""
     base_exists: bool = True
     """`--base` names a branch of this repository, or was not given."""
     refused: str = ""
@@ -112,7 +123,7 @@ def serves(full_name: str, owner_id: int, *, allow: Iterable[str], app_owner_id:
 
 
 def target(event: CommentCreated, command: Command) -> int | None:
-    """Return the number of the pull request that a review is about, or None where none was named on an issue."""
+    """Return the number of the pull request that a command is about, or None where none was named on an issue."""
     named = command.options.number if isinstance(command.options, Review) else None
     return named or (event.number if event.on_pull_request else None)
 
@@ -132,18 +143,30 @@ def decide(  # noqa: PLR0911 - one return a rule, in the order in which they hol
     place = f"{event.repository.id}:{event.number}"
     if not facts.served:
         return Tell(replies.not_served(event.repository.full_name), once=f"not-served:{place}")
-    if isinstance(reading, Command) and isinstance(reading.options, Help):
-        text = commands.help_text(reading.options, max_rounds=max_rounds)
-        return Tell(text, reaction="rocket", once=f"help:{place}:{event.author.id}", seconds=HOUR)
-    if isinstance(reading, Refusal) and reading.open:
-        return Tell(reading.reply, once=f"help:{place}:{event.author.id}", seconds=HOUR)
+    told = _open_to_readers(reading, once=f"help:{place}:{event.author.id}", max_rounds=max_rounds)
+    if told is not None:
+        return told
     if not writes(facts.permission, event.author.id):
         return Tell(replies.no_permission(), once=f"no-permission:{place}")
     if isinstance(reading, Refusal):
         return Tell(reading.reply)
-    if not isinstance(reading.options, Review):
+    if not isinstance(reading.options, Review | Approve):
         return Tell(commands.not_yet(reading.verb))
-    return _review(event, reading, reading.options, facts)
+    return _debate(event, reading, reading.options, facts)
+
+
+def _open_to_readers(reading: Command | Refusal, *, once: str, max_rounds: int) -> Tell | None:
+    """Return the reply to what readers may ask, too, once an hour each; None where it is for writers."""
+    match reading:
+        case Refusal(reply, open=True):
+            return Tell(reply, once=once, seconds=HOUR)
+        case Command(_, Help() as topic):
+            text = commands.help_text(topic, max_rounds=max_rounds)
+            return Tell(text, reaction="rocket", once=once, seconds=HOUR)
+        case Command(verb) if commands.VERBS[verb].open:
+            return Tell(commands.not_yet(verb), once=once, seconds=HOUR)
+        case _:
+            return None
 
 
 def writes(permission: Permission | None, user_id: int) -> bool:
@@ -151,13 +174,14 @@ def writes(permission: Permission | None, user_id: int) -> bool:
     return permission is not None and permission.writes and permission.user_id == user_id
 
 
-def _review(  # noqa: PLR0911 - the same
-    event: CommentCreated, command: Command, review: Review, facts: Facts
+def _debate(  # noqa: PLR0911 - the same
+    event: CommentCreated, command: Command, options: Review | Approve, facts: Facts
 ) -> Decision:
-    """Return what is to be done about a review that somebody with write permission asked for."""
+    """Return what is to be done about a command that starts a review, from somebody with write permission."""
     number = target(event, command)
     if number is None:
-        return Tell(replies.needs_pull_request())
+        on_issue = replies.needs_pull_request() if isinstance(options, Review) else replies.approve_elsewhere()
+        return Tell(on_issue)
     if facts.refused:
         return Tell(replies.unreadable(facts.refused))
     pull = facts.pull
@@ -167,19 +191,31 @@ def _review(  # noqa: PLR0911 - the same
         return Tell(replies.not_open(number, merged=pull.merged))
     if pull.locked:
         return Tell(replies.locked(number))
-    if not inside(pull, facts.author_permission):
-        return Tell(replies.from_outside())
+    if isinstance(options, Approve) and not pull.head.sha.startswith(options.sha):
+        return Tell(replies.not_the_head(options.sha, pull.head.sha))
+    return _begin(event, options, pull, facts)
+
+
+def _begin(event: CommentCreated, options: Review | Approve, pull: PullRequest, facts: Facts) -> Decision:
+    """Return what is to be done about an open pull request that somebody with write permission wants debated."""
+    approves, base = isinstance(options, Approve), pull.base.ref
+    ours = inside(pull, facts.author_permission)
+    if not (approves or facts.approved or ours):
+        elsewhere = pull.number if pull.number != event.number else None
+        return Tell(replies.from_outside(pull.head.sha, elsewhere=elsewhere))
+    if isinstance(facts.config, BadConfig):
+        return Tell(replies.bad_config(base, facts.config.line, facts.config.fault))
+    if pull.draft and not facts.config.auto.drafts:
+        return Tell(replies.draft(pull.number, base))
+    review = options if isinstance(options, Review) else Review()
     if not facts.base_exists:
-        return Tell(replies.no_such_base(review.base or "", pull.base.ref))
-    return Start(review, pull, review.base or pull.base.ref)
+        return Tell(replies.no_such_base(review.base or "", base))
+    return Start(review, pull, review.base or base, event.author, approved=approves or not ours, approves=approves)
 
 
 def inside(pull: PullRequest, author: Permission | None) -> bool:
     """Return whether a pull request comes from inside: its head is in this repository, its author may write here."""
-    head, base = pull.head.repo, pull.base.repo
-    if head is None or base is None or head.id != base.id:
-        return False
-    return pull.user is not None and writes(author, pull.user.id)
+    return not pull.from_fork and pull.user is not None and writes(author, pull.user.id)
 
 
 # ---- After the claim ------------------------------------------------------------------------------------------------

@@ -347,7 +347,9 @@ class Publisher:
         """Return what GitHub knows of the run's check run, by its name and external id on its commit."""
         for check in await verbs.check_runs(self.github, self.place.repo, intent.head_sha, name=intent.name):
             if check.external_id == intent.run:
-                return replace(shown, id=check.id, url=check.html_url or "", completed=check.status == "completed")
+                # They are added in their order, and an answer may have been lost: what is there was sent.
+                sent = tuple(map(_digest, intent.annotations[: check.output.annotations_count]))
+                return _Shown(check.id, check.html_url or "", completed=check.status == "completed", sent=sent)
         return replace(shown, id=None)
 
     async def _show(self, name: str, intent: CheckRun, shown: _Shown) -> _Shown:

@@ -16,13 +16,16 @@ QUOTE_LIMIT = 60
 FENCE_LIMIT = 200
 """Characters of what is quoted back as a line to paste; a longer one gets a place to fill in instead."""
 
+BREAKER = "\N{ZERO WIDTH SPACE}"
+"""Stands behind a mark that a mail client might take for the beginning of a mention or a reference."""
+
 NOTHING = "nothing was started"
 
 
 def _plain(text: str) -> str:
     """Return text as one line in which nothing can end a code span, and which no mail client turns into a mention."""
     line = " ".join(visible(text).replace("`", "").split())
-    return line.replace("@", "@\u200b").replace("#", "#\u200b")
+    return line.replace("@", f"@{BREAKER}").replace("#", f"#{BREAKER}")
 
 
 def quoted(text: str, limit: int = QUOTE_LIMIT) -> str:
@@ -50,9 +53,13 @@ def unknown_verb(word: str, nearest: str | None) -> str:
     return f"There is no {quoted(word)}; {NOTHING}.{hint} All commands: `/codex-debate help`."
 
 
-def unknown_flag(verb: str, flag: str, nearest: str | None) -> str:
-    """Answer a flag that the verb does not have. `nearest` is our own flag, with the value that was given."""
-    hint = f"Perhaps you meant {quoted(nearest)}." if nearest else f"Its flags: `/codex-debate help {verb}`."
+def unknown_flag(verb: str, flag: str, *, nearest: str | None, without: str) -> str:
+    """Answer a flag that the verb does not have.
+
+    `nearest` is our own flag, with the value that was given; `without` is the command of a verb that has no flags.
+    """
+    hint = f"Write it without: `{without}`." if without else f"Its flags: `/codex-debate help {verb}`."
+    hint = f"Perhaps you meant {quoted(nearest)}." if nearest else hint
     return f"`{verb}` has no flag {quoted(flag)}; {NOTHING}. {hint}"
 
 
@@ -79,28 +86,39 @@ def open_quote() -> str:
     )
 
 
-def unexpected(verb: str, word: str) -> str:
-    """Answer a word where none is expected."""
-    return (
-        f"`{verb}` does not take {quoted(word)}; {NOTHING}. Text of several words goes between quotation marks behind "
-        f"its flag; the flags: `/codex-debate help {verb}`."
+def unexpected(verb: str, word: str, *, without: str) -> str:
+    """Answer a word where none is expected. `without` is the command of a verb that has no flags."""
+    hint = (
+        f"Text of several words goes between quotation marks behind its flag; the flags: `/codex-debate help {verb}`."
     )
+    hint = f"Write it without: `{without}`." if without else hint
+    return f"`{verb}` does not take {quoted(word)}; {NOTHING}. {hint}"
 
 
-def two_numbers(verb: str) -> str:
-    """Answer two pull requests in one command."""
-    return f"`{verb}` takes one pull request; {NOTHING}. Write a comment for each."
+def one_only(verb: str, what: str) -> str:
+    """Answer two of what a command takes one of: pull requests, commits."""
+    return f"`{verb}` takes one {what}; {NOTHING}. Write a comment for each."
 
 
-def too_long(limit: int) -> str:
-    """Answer a command line that is too long. It is not repeated."""
-    return f"The command is longer than {limit:,} characters; {NOTHING}. Shorten it and write it again."
+def too_long(what: str, limit: int) -> str:
+    """Answer a command line, or a comment with one, that is too long. It is not repeated."""
+    return f"The {what} is longer than {limit:,} characters; {NOTHING}. Shorten it and write it again."
+
+
+def too_long_text(verb: str, limit: int) -> str:
+    """Answer a prompt that is too long. It is not repeated."""
+    return (
+        f"The text behind `{verb}` is longer than {limit:,} characters; {NOTHING}. Shorten it, or put it into a file "
+        "of the repository and name the file."
+    )
 
 
 def which_one(prose: str, *, answer: bool) -> str:
     """Answer prose without a verb. `answer` says whether this version answers questions."""
     line = _plain(prose)
-    question = f"/codex-debate answer {line}" if 0 < len(line) <= FENCE_LIMIT else "/codex-debate answer …"
+    # A line with a breaker in it would not be pasted as it was written.
+    whole = 0 < len(line) <= FENCE_LIMIT and BREAKER not in line
+    question = f"/codex-debate answer {line}" if whole else "/codex-debate answer …"
     head = "Review the change, or answer the question? Nothing was started."
     if not answer:
         return (
@@ -126,7 +144,8 @@ def needs_pull_request() -> str:
 
 def not_in_this_version(what: str, available: Sequence[str]) -> str:
     """Answer a command that exists in the design and not in this version."""
-    there = " and ".join(f"`{name}`" for name in available)
+    *others, last = (f"`{name}`" for name in available)
+    there = f"{', '.join(others)} and {last}" if others else last
     return f"`{what}` is not in this version; {NOTHING}. What is there: {there}."
 
 
@@ -149,13 +168,26 @@ def no_permission() -> str:
     )
 
 
-def from_outside() -> str:
-    """Answer a command on an outsider's pull request."""
+def from_outside(head_sha: str, *, elsewhere: int | None = None) -> str:
+    """Answer a command on an outsider's pull request; `elsewhere` is its number where the command stands not on it."""
+    where = "write" if elsewhere is None else f"write on pull request {elsewhere}"
     return (
         "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. "
-        f"Approvals are not in this version; {NOTHING}. To have the change debated now, push it to a branch of this "
-        "repository, after reading it, and open a pull request from there."
+        f"After reading the change, {where}:\n\n{fenced(f'/codex-debate approve {_short(head_sha)}')}"
     )
+
+
+def not_the_head(sha: str, head_sha: str) -> str:
+    """Answer the approval of another commit than the head."""
+    return (
+        f"{_short(sha)} is not the head of this pull request; {NOTHING}. The head is now {_short(head_sha)}. After "
+        f"reading it, write `/codex-debate approve {_short(head_sha)}`."
+    )
+
+
+def approve_elsewhere() -> str:
+    """Answer an approval that stands on an issue."""
+    return f"An approval stands on the pull request that it is about; {NOTHING}. Write it there."
 
 
 def not_served(full_name: str) -> str:
@@ -200,6 +232,22 @@ def nothing_to_review(head: str, base: str, *, reason: str = "") -> str:
 def locked(number: int) -> str:
     """Answer a command about a locked pull request."""
     return f"Pull request {number} is locked; {NOTHING}. Unlock it, then write the command again."
+
+
+def draft(number: int, base: str) -> str:
+    """Answer a command about a draft. `base` is its base branch."""
+    return (
+        f"Pull request {number} is a draft; {NOTHING}. Mark it as ready for review, then write the command again. To "
+        f"have drafts debated, set `auto.drafts: true` in `.github/codex-debate.yml` on {quoted(base, 100)}."
+    )
+
+
+def bad_config(base: str, line: int, fault: str, *, command: str = "the command again") -> str:
+    """Answer a command where the repository's file cannot be used. `fault` is a clause of our own."""
+    return (
+        f"`.github/codex-debate.yml` on {quoted(base, 100)} has an error; {NOTHING}. Line {line}: {fault}. Correct it "
+        f"on {quoted(base, 100)}, then write {command}."
+    )
 
 
 def no_such_base(name: str, base: str) -> str:
@@ -261,10 +309,55 @@ def help_overview(rows: Sequence[tuple[str, str]], missing: Sequence[str]) -> st
     )
 
 
-def help_verb(usage: str, says: str, flags: Sequence[tuple[str, str]]) -> str:
-    """Explain one command and its flags."""
-    lines = "".join(f"\n- `{flag}`: {meaning}" for flag, meaning in flags)
-    return f"`{usage}` {says}." + (f"\n{lines}" if lines else " It has no flags.")
+def help_verb(usage: str, says: str, takes: Sequence[tuple[str, str]], *, here: bool) -> str:
+    """Explain one command, its flags and what else it takes. `here` says whether this version carries it out."""
+    lines = "".join(f"\n- `{shown}`: {meaning}" for shown, meaning in takes)
+    later = "" if here else " It is not in this version."
+    return f"`{usage}` {says}.{later}" + (f"\n{lines}" if lines else " It has no flags.")
+
+
+def github_away() -> str:
+    """Answer a command about which GitHub could not be asked in several tries."""
+    return (
+        f"GitHub did not answer this server's questions about the command; {NOTHING}. Write it again in some minutes. "
+        "The operator's log has the cause."
+    )
+
+
+# ---- Check runs of pull requests that no debate was started on ------------------------------------------------------
+
+
+def skipped_draft() -> tuple[str, str]:
+    """Return title and summary for a draft."""
+    return (
+        "Skipped: draft (auto.drafts is off)",
+        f"This pull request is a draft; {NOTHING}. Mark it as ready for review, then write `/codex-debate review`.",
+    )
+
+
+def skipped_base(base: str) -> tuple[str, str]:
+    """Return title and summary for a base branch that the configuration does not name."""
+    return (
+        "Skipped: its base (not named in auto.base)",
+        f"`auto.base` does not name {quoted(base, 100)}; {NOTHING}. To start a debate, write `/codex-debate review`.",
+    )
+
+
+def waiting_approval(head_sha: str) -> tuple[str, str]:
+    """Return title and summary for an outsider's pull request."""
+    return "Waiting for a maintainer's approval", from_outside(head_sha)
+
+
+def config_error(base: str, line: int, fault: str) -> tuple[str, str]:
+    """Return title and summary for a file that cannot be used."""
+    return f"Not started: error in codex-debate.yml, line {line}", bad_config(
+        base, line, fault, command="`/codex-debate review`"
+    )
+
+
+def help_prompt(says: str, limit: int) -> str:
+    """Explain a prompt: what it is, where it stands, and how long it may be."""
+    return f"{says}, behind the flags or below the command; at most {limit:,} characters, quotation marks are optional"
 
 
 # ---- The queued check run -------------------------------------------------------------------------------------------

@@ -13,7 +13,10 @@ class Status(StrEnum):
     COMMIT_INCOMPLETE = "commit-incomplete"
     SECTION_INCOMPLETE = "section-incomplete"
     UNRESOLVED = "unresolved"
+    SKIPPED = "skipped"
     NOTHING_TO_REVIEW = "nothing-to-review"
+    WAITING_APPROVAL = "waiting-approval"
+    BAD_CONFIG = "bad-config"
     SUPERSEDED = "superseded"
     STOPPED = "stopped"
     CLOSED = "closed"
@@ -27,6 +30,8 @@ class Status(StrEnum):
     TIMED_OUT = "timed-out"
 
 
+CHECK_NAME = "codex-debate"
+"""The name of a review's check runs (interface.md 7)."""
 GATE = "gate"
 """Stands for the repository's `gate:` setting, which is action_required unless it says otherwise."""
 
@@ -46,7 +51,10 @@ TABLE: dict[Status, Row] = {
     Status.COMMIT_INCOMPLETE: Row(GATE, 2),
     Status.SECTION_INCOMPLETE: Row(GATE, 2),
     Status.UNRESOLVED: Row(GATE, 2),
+    Status.SKIPPED: Row("skipped", 1),
     Status.NOTHING_TO_REVIEW: Row("skipped", 1),
+    Status.WAITING_APPROVAL: Row("neutral", 1),
+    Status.BAD_CONFIG: Row("neutral", 1),
     Status.SUPERSEDED: Row("cancelled", 1),
     Status.STOPPED: Row("cancelled", 1),
     Status.CLOSED: Row("cancelled", 1),

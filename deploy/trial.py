@@ -156,6 +156,8 @@ async def _offer(running: Machine, source: Source) -> Repo:
 async def _debate(running: Machine, repo: Repo, source: Source, command: str, display: Display) -> Told:
     """Open the pull request, write the command, and show what comes of it until it has ended."""
     github = running.github
+    # The command starts the debate here, whatever the repository's own file says about opened pull requests.
+    github.events.discard("pull_request")
     number = await github.open_pull_request(repo, source.head, source.base, source.title, source.body, author=OWNER)
     comment = await github.comment(repo, number, command, OWNER)
     run, shown = "", ""

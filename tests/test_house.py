@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from bot.commands import Help, help_text
+from bot.commands import VERBS, Help, available, help_text
 from bot.config import AGENT_NAMES
 from worker.agents import AGENTS
 from worker.job import PROTOCOLS
@@ -34,7 +35,10 @@ PURE = [
     or (
         path.parts[0] == "bot"
         and path.stem
-        in {"events", "commands", "grammar", "payload", "request", "policy", "config", "statuses", "replies", "redact"}
+        in {
+            *("events", "payload", "commands", "arguments", "options", "grammar", "policy", "request"),
+            *("config", "statuses", "replies", "redact", "rules", "yaml_lines"),
+        }
     )
 ]
 IMPURE_IMPORTS = {"asyncio", "os", "subprocess", "socket", "time", "random", "aiohttp", "redis", "arq"}
@@ -117,7 +121,11 @@ def test_a_module_has_a_test_file(path: Path) -> None:
     assert (ROOT / "tests" / path.parent / f"test_{path.name}").exists(), "a module has a test file of its name"
 
 
-@pytest.mark.parametrize("path", PURE, ids=str)
+def says_it_is_pure(path: Path) -> bool:
+    return "Pure." in (ast.get_docstring(tree(path)) or "")
+
+
+@pytest.mark.parametrize("path", sorted({*PURE, *filter(says_it_is_pure, MODULES)}), ids=str)
 def test_a_pure_room_imports_nothing_that_acts(path: Path) -> None:
     assert not {parts[0] for parts in imports(path)} & IMPURE_IMPORTS
 
@@ -226,6 +234,8 @@ def test_the_readme_lists_the_commands_as_help_does() -> None:
     shown = [line for line in told.splitlines() if line.startswith("- ")]
     replies = [help_text(Help(), max_rounds=12), help_text(Help(verb="review"), max_rounds=12)]
     assert shown == [line for reply in replies for line in reply.splitlines() if line.startswith("- ")]
+    (later,) = re.findall(r"^The other debates and controls .*$", readme, re.MULTILINE)
+    assert set(re.findall(r"`/?([a-z-]+)`", later)) == {name for name in VERBS if not available(name)}
 
 
 def test_ci_calls_the_readmes_test_command() -> None:

@@ -7,7 +7,7 @@ is rendered in `worker/outputs/`; how it reaches GitHub is `bot/publish.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.github import GitHubError, Unavailable
 from bot.publish import CheckRun, Comment, Publisher
-from bot.statuses import TABLE, Status
+from bot.statuses import CHECK_NAME, TABLE, Status
 from bot.store import Newest, Store
 from bot.store.runs import Run
 from bot.telemetry import log
@@ -32,8 +32,6 @@ from worker.outputs.progress import AtWork, progress
 from worker.outputs.report import Live, Patch, Report
 from worker.process import Finished, Program
 
-CHECK_NAME = "codex-debate"
-"""The check run's name for a review (interface.md 7)."""
 NEWER = "{newer}"
 """Stands in a stored folded comment for the address of the newer one."""
 
@@ -51,9 +49,13 @@ class Moment:
 class Announcer:
     """Publishes how one run stands."""
 
-    def __init__(self, publisher: Publisher, run: Run, store: Store, *, task: Task) -> None:
+    def __init__(
+        self, publisher: Publisher, run: Run, store: Store, *, task: Task, may_show: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """`may_show` is asked before the first comment is written."""
         self.publisher = publisher
         self.task = task
+        self._may_show = may_show
         self.moment = Moment(Standing(Record(), 1))
         self._store = store
         self._place = (run.repository.id, run.number)
@@ -197,6 +199,11 @@ class Announcer:
         return frozenset((path, line) for path, lines in found.items() for line in lines)
 
     async def _comment(self, report: Report) -> str:
+        """Write the comment, or change it, and return its address; empty where it may not be written."""
+        if not self._commented and not await self._may_show():
+            why = "the repository became public, and who started the debate may not write there"
+            log(__name__).warning("not told", what="the comment", run=self.task.run, error=why)
+            return ""
         published = await self.publisher.publish(Comment(self.task.run, 0, render_comment(report)))
         if not self._commented:
             await self._fold_older(published.url)

@@ -56,6 +56,7 @@ def first_task(run: Run, server_url: str) -> Task:
         rationale=run.rationale,
         context=run.context,
         commit=run.commit,
+        fork=run.fork,
         comment=run.comment,
     )
 

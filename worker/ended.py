@@ -17,6 +17,9 @@ class Ended(Exception):  # noqa: N818 - it is an end, and is told as one; most a
         self.failed_seat = failed_seat
 
 
+RETARGETED = "the base branch of the pull request was changed"
+"""Why a run is superseded whose pull request was given another base (threats.md, input 72)."""
+
 BY_CANCEL = {
     "stopped": Status.STOPPED,
     "superseded": Status.SUPERSEDED,

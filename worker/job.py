@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from bot import replies
-from bot.github import AppClient, AppIdentity, GitHub, NotFound, Unavailable, verbs
+from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, verbs
 from bot.publish import Answer, CommentRef, Place, Publisher, Push, Reaction
 from bot.settings import Settings
 from bot.statuses import Status
@@ -24,6 +24,7 @@ from bot.telemetry import log
 from worker import agents, process
 from worker.announce import Announcer, refused
 from worker.checkout import Source, check_out, fetch, first_task
+from worker.credential import with_credential
 from worker.debate import review
 from worker.debate.brief import sources
 from worker.debate.findings import Outcome
@@ -36,6 +37,9 @@ from worker.git.tree import empty
 from worker.hands import Desk, Hands
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
 from worker.watch import watched
+from worker.world import World
+
+T = TypeVar("T")
 
 DEATHS = 3
 """Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
@@ -93,7 +97,11 @@ async def debate(office: Office, run_id: str) -> None:
     except (Unavailable, GitUnavailable, StoreAway) as fault:
         log(__name__).warning("attempt fault", run=run_id, fault=str(fault))
         await attempt.blameless()
-        raise TryAgain(AGAIN_SECONDS) from fault
+        # Where GitHub says when it may be asked again, not before that.
+        raise TryAgain(max(AGAIN_SECONDS, getattr(fault, "retry_after", None) or 0.0)) from fault
+    except NotInstalled as gone:
+        log(__name__).warning("not installed", run=run_id, error=str(gone))
+        await attempt.leave(Status.AUTHORISATION_WITHDRAWN)
     except Exception as fault:
         log(__name__).exception("attempt died", run=run_id)
         if (await runs.state(run_id)).deaths < 2 * DEATHS:
@@ -111,9 +119,11 @@ class Attempt:
         self.fence = fence
         self.folder = office.settings.state_dir / "runs" / run.id
         self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
+        self.world = World(run, self.github)
 
     async def make(self) -> None:
         """Debate, report, and make way for the run that waits."""
+        self.run = await self.world.find()
         runs, run = self.office.store.runs, self.run
         state = await runs.state(run.id)
         await runs.record(run.id, self.fence, deaths=state.deaths + 1)
@@ -121,7 +131,7 @@ class Attempt:
         mirror = await self.office.mirrors.of(run.repository.id)
         publisher = self._publisher(identity, mirror)
         task = first_task(run, self.office.settings.github_server_url)
-        teller = Announcer(publisher, run, self.office.store, task=task)
+        teller = Announcer(publisher, run, self.office.store, task=task, may_show=self.world.may_show)
         end: Outcome | Ended
         try:
             with refused("what was left to tell", run.id):
@@ -140,6 +150,8 @@ class Attempt:
             end = Ended(Status.GIT_REFUSED, str(error))
         except FlowChanged:
             end = Ended(Status.SUPERSEDED, CHANGED)
+        except NotInstalled:
+            end = Ended(Status.AUTHORISATION_WITHDRAWN, NOT_HERE)
         await self._tell(teller, end, mirror, deaths=state.deaths)
         await self._begin_anew(end)
         await self.leave(end.status)
@@ -177,7 +189,7 @@ class Attempt:
         run, store = self.run, self.office.store
         protocol = PROTOCOLS[run.kind]
         self._check_seats()
-        await self._still_current()
+        await self.world.still_current()
         await teller.beat()
         fresh = await store.runs.task(run.id) is None
         task = await self._task(mirror, protocol)
@@ -190,7 +202,7 @@ class Attempt:
                 folder=self.folder,
                 publisher=teller.publisher,
                 identity=Identity(identity.bot_login, _address(identity, self.office.settings)),
-                still_current=self._still_current,
+                still_current=self.world.still_current,
                 run_program=teller.listening(process.run),
                 sleep=self.office.sleep,
             ),
@@ -208,21 +220,22 @@ class Attempt:
         """Return the run's frozen Task: the stored one, or a new one from a checkout."""
         run, store = self.run, self.office.store
         mark = fingerprint(protocol.parts)
-        settings = self.office.settings
-        token = await self.office.app.git_token(run.installation_id, run.repository.id, write=False)
-        source = Source(settings.github_server_url, run.repository.full_name, token)
         stored = await store.runs.task(run.id)
         if stored is None:
             reviewer, _ = agents.find(run.seats[review.REVIEWER].agent)
-            task = await check_out(run, source, mirror, self.folder, reviewer=reviewer)
+            task = await self._with_git(lambda source: check_out(run, source, mirror, self.folder, reviewer=reviewer))
             first = await store.ledger.next_finding(run.repository.id, run.number)
             task = task.model_copy(update={"next_finding": first})
             await store.runs.record(run.id, self.fence, fingerprint=mark)
             return Task.model_validate_json(await store.runs.set_task(run.id, self.fence, task.model_dump_json()))
         if (await store.runs.state(run.id)).fingerprint != mark:
             raise FlowChanged("/0")
-        await fetch(run, source, mirror)
+        await self._with_git(lambda source: fetch(run, source, mirror))
         return Task.model_validate_json(stored)
+
+    async def _with_git(self, use: Callable[[Source], Awaitable[T]], *, write: bool = False) -> T:
+        server_url = self.office.settings.github_server_url
+        return await with_credential(self.office.app, self.run, server_url=server_url, write=write, use=use)
 
     def _check_seats(self) -> None:
         """Refuse a run whose seats this worker cannot fill (decisions.md 3.10)."""
@@ -235,38 +248,19 @@ class Attempt:
             if refusal := agents.refusal(agent):
                 raise Ended(Status.ISOLATION_UNAVAILABLE, refusal, hint=WITH_LINT, failed_seat=seat)
 
-    async def _still_current(self) -> None:
-        """Raise `Ended` where the run's pull request has moved on or was closed."""
-        try:
-            pull = await verbs.pull(self.github, self.run.repository.full_name, self.run.number)
-        except NotFound:
-            raise Ended(Status.CLOSED) from None
-        if pull.merged or pull.state == "closed":
-            raise Ended(Status.CLOSED)
-        if pull.head.sha != self.run.head_sha:
-            raise Ended(Status.SUPERSEDED)
-
     # ---- Pushing ----------------------------------------------------------------------------------------------------
 
     def _publisher(self, identity: AppIdentity, mirror: Mirror) -> Publisher:
         place = Place(self.run.repository.full_name, self.run.number, identity.bot_id)
 
         async def deliver(intent: Push) -> None:
-            await self._may_push()
-            token = await self.office.app.git_token(self.run.installation_id, self.run.repository.id, write=True)
-            source = Source(self.office.settings.github_server_url, self.run.repository.full_name, token)
-            await push(mirror, Remote(source.url, token), intent.new, ref=intent.ref or "")
+            await self.world.may_push()
+            ref = intent.ref or ""
+            await self._with_git(
+                lambda source: push(mirror, Remote(source.url, source.token), intent.new, ref=ref), write=True
+            )
 
         return Publisher(self.office.store.outbox, self.github, place, run=self.run.id, fence=self.fence, push=deliver)
-
-    async def _may_push(self) -> None:
-        """Raise `Ended` where the person who started the run may no longer write here (threats.md, input 63)."""
-        person = self.run.requester
-        if person is None:
-            return
-        allowed = await verbs.permission(self.github, self.run.repository.full_name, person.login)
-        if not allowed.writes or allowed.user_id != person.id:
-            raise Ended(Status.AUTHORISATION_WITHDRAWN)
 
     # ---- Around the debate ------------------------------------------------------------------------------------------
 
@@ -300,10 +294,17 @@ class Attempt:
             return
         with refused("the pull request", run.id):
             pull = await verbs.pull(self.github, run.repository.full_name, run.number)
-            if not pull.merged and pull.state == "open":
-                now = datetime.now(UTC).replace(microsecond=0)
-                fresh = {"id": new_run_id(), "created_at": now, "head_sha": pull.head.sha, "source": None}
-                await runs.claim(run.model_copy(update=fresh), f"instead of {run.id}")
+            if pull.merged or pull.state == "closed" or (run.approved and pull.head.sha != run.head_sha):
+                return
+            fresh = {
+                "id": new_run_id(),
+                "created_at": datetime.now(UTC).replace(microsecond=0),
+                "source": None,
+                "head_sha": pull.head.sha,
+                "own_base": pull.base.ref,
+                "base_ref": pull.base.ref if run.base_ref == run.own_base else run.base_ref,
+            }
+            await runs.claim(run.model_copy(update=fresh), f"instead of {run.id}")
 
     async def leave(self, status: Status) -> None:
         """Record the end, start the run that waits, and clear what only this run needed. Twice is once."""
@@ -321,6 +322,7 @@ class Attempt:
 
 
 CHANGED = "the rules of this debate changed with an update of this server, and a new debate takes its place"
+NOT_HERE = "this App may not work here any more"
 WITH_LINT = "write `/codex-debate review --reviewer lint --author lint`"
 LOOK = "its log names the cause; write the command again when it is mended"
 

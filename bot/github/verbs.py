@@ -5,6 +5,7 @@ It owns paths and shapes. Answers are slices: the fields that are used, whatever
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -12,12 +13,14 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.github.client import GitHub, NotFound, understood
+from bot.github.client import GitHub, GitHubError, NotFound, understood
 
 PERMISSIONS: Mapping[str, tuple[str, str]] = {
     "pull": ("pull_requests", "read"),
+    "repository_name": ("metadata", "read"),
     "permission": ("metadata", "read"),
     "branch_sha": ("contents", "read"),
+    "contents": ("contents", "read"),
     "create_check_run": ("checks", "write"),
     "update_check_run": ("checks", "write"),
     "check_runs": ("checks", "read"),
@@ -54,6 +57,7 @@ class RepositoryRef(Slice):
 
     id: Id
     full_name: str
+    private: bool = False
 
 
 class Side(Slice):
@@ -79,6 +83,11 @@ class PullRequest(Slice):
     head: Side
     base: Side
 
+    @property
+    def from_fork(self) -> bool:
+        """Whether the head is in another repository, or in one that is gone."""
+        return self.head.repo is None or self.base.repo is None or self.head.repo.id != self.base.repo.id
+
 
 class Permission(Slice):
     """What an account may do in a repository, and whose account GitHub thinks that is."""
@@ -93,12 +102,19 @@ class Permission(Slice):
         return self.level in {"admin", "write"}
 
 
+class AppRef(Slice):
+    """The App through which something was written."""
+
+    id: Id
+
+
 class CheckRunOutput(Slice):
     """What a check run shows, besides its state."""
 
     title: str | None = None
     summary: str | None = None
     text: str | None = None
+    annotations_count: int = 0
 
 
 class CheckRun(Slice):
@@ -111,13 +127,8 @@ class CheckRun(Slice):
     conclusion: str | None = None
     external_id: str | None = None
     html_url: str | None = None
+    app: AppRef | None = None
     output: CheckRunOutput = CheckRunOutput()
-
-
-class AppRef(Slice):
-    """The App through which something was written."""
-
-    id: Id
 
 
 class Comment(Slice):
@@ -139,6 +150,16 @@ def _repo(repo: str) -> str:
 async def pull(github: GitHub, repo: str, number: int) -> PullRequest:
     """Return a pull request as it is now. Raises `NotFound` where the number is none."""
     return understood(PullRequest, await github.get(f"{_repo(repo)}/pulls/{number}"))
+
+
+async def repository_name(github: GitHub, repository_id: int) -> str | None:
+    """Return the present ``owner/name`` of a repository that the credential opens: it may have been renamed.
+
+    https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
+    """
+    found = await github.pages("/installation/repositories", key="repositories")
+    named = {each.id: each.full_name for each in (understood(RepositoryRef, entry) for entry in found)}
+    return named.get(repository_id)
 
 
 async def permission(github: GitHub, repo: str, login: str) -> Permission:
@@ -180,6 +201,32 @@ class _Target(Slice):
 class _Ref(Slice):
     ref: str
     object: _Target
+
+
+async def contents(github: GitHub, repo: str, path: str, *, ref: str) -> bytes | None:
+    """Return a file's bytes at a commit, or None where there is nothing.
+
+    Raises `Unreadable` where it is something else than a file of at most a megabyte.
+    https://docs.github.com/en/rest/repos/contents#get-repository-content
+    """
+    try:
+        answer = await github.get(f"{_repo(repo)}/contents/{quote(path, safe='/')}", ref=ref)
+    except NotFound:
+        return None
+    if not isinstance(answer, dict) or answer.get("type") != "file" or answer.get("encoding") != "base64":
+        raise Unreadable(0, f"{path} is no file of at most a megabyte")
+    try:
+        return base64.b64decode(understood(_File, answer).content)
+    except ValueError:
+        raise Unreadable(0, f"the content of {path} could not be read") from None
+
+
+class Unreadable(GitHubError):  # noqa: N818 - it names what the content is
+    """What is at a path of a repository is no file that can be read."""
+
+
+class _File(Slice):
+    content: str
 
 
 async def create_check_run(github: GitHub, repo: str, fields: Mapping[str, Any]) -> CheckRun:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Self
 
+from bot.store.approvals import Approvals
 from bot.store.connection import Gate, LostFence, StoreAway, StoreRefused
+from bot.store.installations import Installations
 from bot.store.journal import AlreadyJournaled, Journal
 from bot.store.ledger import Ledger, Newest
 from bot.store.outbox import Outbox, Writer
+from bot.store.pace import Pace
 from bot.store.queue import EVENTS, RUNS, LeasedWorker, Queue, TryAgain
 from bot.store.runs import Runs
 
@@ -26,6 +29,9 @@ class Store:
         self.runs = Runs(gate)
         self.outbox = Outbox(gate)
         self.ledger = Ledger(gate)
+        self.approvals = Approvals(gate)
+        self.installations = Installations(gate)
+        self.pace = Pace(gate)
         self.queue = Queue(gate)
 
     @classmethod
@@ -66,6 +72,7 @@ __all__ = [
     "LostFence",
     "Newest",
     "Outbox",
+    "Pace",
     "Queue",
     "Runs",
     "Store",

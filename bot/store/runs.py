@@ -74,6 +74,7 @@ class Run(Stored):
     head_ref: str
     base_ref: str
     requester: Person | None
+    """Who commanded it; None where it started by itself."""
     source: Source | None
     seats: dict[str, SeatChoice]
     ceilings: Ceilings
@@ -81,6 +82,17 @@ class Run(Stored):
     comment: bool = True
     rationale: str = ""
     context: str = ""
+    authority: Person | None = None
+    """Whose write permission the run stands on: the requester's, else that of the pull request's author or of who
+    approved its commit. It is asked again before every push."""
+    own_base: str = ""
+    """The pull request's own base branch when the run was asked for: another one later makes it another change."""
+    fork: bool = False
+    """The head is in another repository: nothing of it is pushed to this one (threats.md T8)."""
+    private: bool = False
+    """The repository was private when the run was asked for."""
+    approved: bool = False
+    """It stands on a maintainer's approval of exactly its commit: no other commit is debated in its place."""
     editing: bool = True
     """Editing debates hold the pull request's claim: one runs and one waits (decisions.md 1.3)."""
 
@@ -158,13 +170,13 @@ class Runs:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    async def claim(self, run: Run, text_key: str) -> Claim:
+    async def claim(self, run: Run, text_key: str, *, cause: str = "") -> Claim:
         """Claim the pull request or issue for a run, and store it where it may start or wait.
 
-        `text_key` names who asked and what. The first answer to a comment (to a run, where no comment asked) is given
-        again whenever it is asked again.
+        `text_key` names who asked and what. `cause` names what made the run start: the comment that asked for it, where
+        there is one. The first answer to a cause is given again whenever it is asked again.
         """
-        source = f"comment:{run.source.comment_id}" if run.source else f"run:{run.id}"
+        source = f"comment:{run.source.comment_id}" if run.source else cause or f"run:{run.id}"
         place = (run.repository.id, run.number)
         keys = [
             key("claim", *place),

@@ -19,7 +19,7 @@ from deploy.standin import payloads
 from deploy.standin.auth import EVENTS, JWT_SECONDS, PERMISSIONS, Tokens, new_app
 from deploy.standin.hosting import Commit, GitError, Hosting
 from deploy.standin.people import People
-from deploy.standin.record import Fault, FaultOptions, Record, RefUpdate, Request
+from deploy.standin.record import Exchange, Fault, FaultOptions, Record, RefUpdate, Request
 from deploy.standin.server import API_ROOT, HOST, Server, listen
 from deploy.standin.shapes import Shapes, Urls
 from deploy.standin.site import Site
@@ -44,6 +44,7 @@ __all__ = [
     "Comment",
     "Commit",
     "Delivery",
+    "Exchange",
     "Fault",
     "GitError",
     "Issue",
@@ -75,20 +76,23 @@ class StandIn(People):
 
     The App: `app_id` (a string), `client_id`, `app_slug`, `app_private_key` (PEM), `webhook_secret`, `bot` (its
     account). `permissions` (a dict: what is granted to tokens issued from now on), `events` (a set: what is delivered),
-    `webhook_url` and `token_seconds` may be changed at any time. `expire_tokens()` ends all tokens; `jwt()` and
-    `token(repo, …)` make credentials for a test's own calls.
+    `webhook_url`, `token_seconds`, `stateless_tokens` and `git_takes_stateless` may be changed at any time.
+    `expire_tokens()` ends all tokens; `jwt()` and `token(repo, …)` make credentials for a test's own calls.
 
-    The world: `create_user`, `rename_user`, `create_repository`, `fork`, `rename_repository`, `add_branches`,
-    `set_permission`, `protect_branch`, `create_issue`. A repository's owner is made with it and is its admin;
-    others are strangers until they are given a role: `read` on a public repository, `none` on a private one.
+    The world: `create_user`, `rename_user`, `create_repository`, `fork`, `rename_repository`, `make_public`,
+    `uninstall`, `add_branches`, `set_permission`, `protect_branch`, `create_issue`. A repository's owner is made with
+    it and is its admin; others are strangers until they are given a role: `read` on a public repository, `none` on a
+    private one.
 
     What people do; each delivers its webhooks before it returns: `open_pull_request`, `close_pull_request`,
-    `reopen_pull_request`, `merge_pull_request`, `set_draft`, `lock`, `comment`, `edit_comment`, `delete_comment`,
-    `commit`, `move_branch`, `delete_branch`, `create_tag`. `login` is who does it; None: the repository's owner.
+    `reopen_pull_request`, `merge_pull_request`, `set_draft`, `change_base`, `lock`, `comment`, `edit_comment`,
+    `delete_comment`, `commit`, `move_branch`, `delete_branch`, `create_tag`. `login` is who does it; None: the
+    repository's owner.
 
     What came of it: `comments`, `check_runs`, `reactions`, `issue`, `pull`, `read_ref`, `branches`, `log`, `read_file`;
     `journal` and `requests(method, prefix)` (every request, with its body, the token's permissions, the answer, and
-    what a push moved), `deliveries` (every webhook with its answers).
+    what a push moved), `deliveries` (every webhook with its answers); `observers` are called with each finished request
+    of the API.
 
     Trouble: `fail_next(method, path_prefix, …)`, `clear_faults`, `redeliver`, `deliver` (any payload). What the API and
     git cause is delivered after their answer: `await settle()` waits for it.
@@ -111,6 +115,7 @@ class StandIn(People):
         self.events = site.webhooks.events
         self.journal = site.record.journal
         self.deliveries = site.webhooks.deliveries
+        self.observers = site.record.observers
 
     @classmethod
     async def start(
@@ -173,6 +178,24 @@ class StandIn(People):
     def token_seconds(self, seconds: float) -> None:
         self._site.tokens.seconds = seconds
 
+    @property
+    def stateless_tokens(self) -> bool:
+        """Whether tokens are issued in the long form, unless the other is asked for: GitHub rolls it out by degrees."""
+        return self._site.tokens.stateless
+
+    @stateless_tokens.setter
+    def stateless_tokens(self, issued: bool) -> None:
+        self._site.tokens.stateless = issued
+
+    @property
+    def git_takes_stateless(self) -> bool:
+        """Whether git takes the long form. Where not it answers 404, as was reported (github.md A5)."""
+        return self._site.tokens.git_takes_stateless
+
+    @git_takes_stateless.setter
+    def git_takes_stateless(self, taken: bool) -> None:
+        self._site.tokens.git_takes_stateless = taken
+
     def expire_tokens(self) -> None:
         """End all installation tokens, as if their hour were over."""
         self._site.tokens.revoke_all()
@@ -229,7 +252,9 @@ class StandIn(People):
         are. `default_branch` is ``main`` unless it is given. The owner's account is made where it does not exist.
         """
         state = self._site.state
-        if not FULL_NAME.fullmatch(full_name) or state.find_repo(full_name):
+        taken = state.find_repo(full_name)
+        # A name that a repository had before is free: whoever takes it ends the redirects.
+        if not FULL_NAME.fullmatch(full_name) or (taken and taken.full_name.lower() == full_name.lower()):
             raise ValueError(f"{full_name} is taken, or no name of a repository")
         login = full_name.partition("/")[0]
         owner = state.find_user(login) or state.add_user(login)
@@ -257,6 +282,19 @@ class StandIn(People):
         state.installations[number] = owner.id
         return number
 
+    async def uninstall(self, owner: str) -> None:
+        """Remove the App from an account: its tokens end, and it is told so."""
+        state = self._site.state
+        account = state.user(owner)
+        number = next(number for number, each in state.installations.items() if each == account.id)
+        repos = [repo for repo in state.repos.values() if repo.installation_id == number]
+        event, payload = payloads.installation(self._site.shapes, "deleted", number=number, repos=repos, sender=account)
+        for repo in repos:
+            state.put_repo(replace(repo, installation_id=None))
+        del state.installations[number]
+        self._site.tokens.revoke_installation(number)
+        await self._site.webhooks.deliver(event, payload)
+
     async def fork(self, repo: RepoRef, login: str) -> Repo:
         """Fork a repository to a person's account. The App is not installed there."""
         parent = self._site.state.repo(repo)
@@ -272,6 +310,10 @@ class StandIn(People):
     def rename_repository(self, repo: RepoRef, full_name: str) -> Repo:
         """Rename a repository. API calls under the old name are redirected, git goes on under both."""
         return self._site.state.put_repo(replace(self._site.state.repo(repo), full_name=full_name))
+
+    def make_public(self, repo: RepoRef) -> Repo:
+        """Let everybody read a private repository."""
+        return self._site.state.put_repo(replace(self._site.state.repo(repo), private=False))
 
     def protect_branch(self, repo: RepoRef, pattern: str, reason: str | None = None) -> None:
         """Refuse pushes over HTTP to the branches that a shell pattern fits."""
@@ -306,9 +348,8 @@ class StandIn(People):
     def fail_next(self, method: str, path_prefix: str, **how: Unpack[FaultOptions]) -> None:
         """Let the next requests fail whose method (``*``: any) and path fit; paths are those of the `journal`.
 
-        `status` answers that error (500), `drop=True` closes the connection without an answer; `when` is ``"before"``
-        the request has its effect, or ``"after"``; `times` counts the requests (1); `message` and `headers` go into the
-        answer. Faults are taken in the order in which they were given.
+        How they fail, and how many, say the options; each is described in `FaultOptions`. Faults are taken in the order
+        in which they were given.
         """
         self._site.record.faults.append(Fault(method, path_prefix, **how))
 

@@ -128,7 +128,7 @@ async def change_pull(
     return changed, await pull_events(site, action, changed, sender=sender)
 
 
-async def pull_events(site: Site, action: str, issue: Issue, *, sender: User, **more: str) -> list[Event]:
+async def pull_events(site: Site, action: str, issue: Issue, *, sender: User, **more: object) -> list[Event]:
     """Return the `pull_request` event of an action."""
     repo = site.state.repos[issue.repo_id]
     if repo.installation_id is None or issue.pull is None:

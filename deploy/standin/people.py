@@ -175,6 +175,19 @@ class People:
         action = "converted_to_draft" if draft else "ready_for_review"
         await self._change(repo, number, action, login=login, draft=draft)
 
+    async def change_base(self, repo: RepoRef, number: int, branch: str, *, login: str | None = None) -> None:
+        """Give a pull request another base branch. Raises LookupError where there is none of that name."""
+        found = self._site.state.repo(repo)
+        sha, old = await self.read_ref(found, branch), self.pull(found, number)
+        if sha is None:
+            raise LookupError(f"{found.full_name} has no branch {branch}")
+        who, issue = self._who(found, login), self._site.state.issue(found, number)
+        changed, _ = await actions.change_pull(
+            self._site, issue, action="edited", sender=who, base_ref=branch, base_sha=sha
+        )
+        changes = {"base": {"ref": {"from": old.base_ref}, "sha": {"from": old.base_sha}}}
+        await self._tell(await actions.pull_events(self._site, "edited", changed, sender=who, changes=changes))
+
     async def lock(self, repo: RepoRef, number: int, *, login: str | None = None) -> None:
         """Lock a pull request's conversation."""
         await self._change(repo, number, "locked", login=login, locked=True)

@@ -163,7 +163,7 @@ class Api:
             raise bad_credentials("A JSON web token could not be decoded")
         if not route.app and token is None:
             raise bad_credentials()
-        repo = self._repository(params, path, token)
+        repo = self._repository(params, path, token=token, reads=request.method == "GET")
         if token is not None and route.needs and not any(token.allows(*need.split(":")) for need in route.needs):
             raise not_permitted("; ".join(need.replace(":", "=") for need in route.needs))
         call = Call(
@@ -209,13 +209,16 @@ class Api:
                 return route, {name: unquote(value) for name, value in match.groupdict().items()}
         raise not_found()
 
-    def _repository(self, params: dict[str, str], path: str, token: Token | None) -> Repo | None:
-        """Return the repository of a path. One that the token does not reach looks like one that does not exist."""
+    def _repository(self, params: dict[str, str], path: str, *, token: Token | None, reads: bool) -> Repo | None:
+        """Return the repository of a path. One that the token does not reach looks like one that does not exist.
+
+        Public ones may be read with any token.
+        """
         if "repo" not in params:
             return None
         asked = f"{params['owner']}/{params['repo']}"
         repo = self._site.state.find_repo(asked)
-        if repo is None or (token is not None and not token.covers(repo)):
+        if repo is None or (token is not None and not token.covers(repo) and (repo.private or not reads)):
             raise not_found()
         if repo.full_name.lower() != asked.lower():
             rest = "/".join(path.split("/")[4:])

@@ -55,7 +55,7 @@ async def debate(made: Machine, number: int, count: int) -> float:
     """Return the seconds of a debate of so many editing rounds, from the command to its end."""
     global rounds  # noqa: PLW0603 - the agent has no other way to know
     rounds = count
-    repo = await made.github.create_repository(f"you/bench-{number}-{count}")
+    repo = await made.github.create_repository(f"owner-{number}-{count}/bench")
     story = Story(made, Path("none"), Path("none"), repo)
     files = {f"src/file{n}.py": f"n = {n}\n" * 40 for n in range(200)}
     await story.opens(files | {"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})

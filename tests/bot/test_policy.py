@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.commands import Command, Reading, Refusal, Review, parse
+from bot.commands import Command, Reading, Refusal, Review, Stop, parse
+from bot.config import Auto, BadConfig, Config
 from bot.events import Actor, CommentCreated, Repository
 from bot.github.verbs import Account, Permission, PullRequest, RepositoryRef, Side
 from bot.policy import Facts, Ignore, Running, Server, Start, Tell, decide, full, hears, inside, repeat, serves, waits
@@ -110,15 +111,29 @@ def test_without_a_list_the_app_owners_account_is_served_by_its_number() -> None
 
 
 def test_a_review_starts() -> None:
-    assert decide(EVENT, reading(), FACTS, max_rounds=6) == Start(Review(), PULL, "main")
+    assert decide(EVENT, reading(), FACTS, max_rounds=6) == Start(Review(), PULL, "main", MONA)
     based = decide(EVENT, reading("/codex-debate --base dev"), FACTS, max_rounds=6)
     assert isinstance(based, Start)
     assert based.base == "dev"
 
 
-def test_a_draft_may_be_reviewed_when_somebody_says_so() -> None:
+def test_a_draft_is_refused_unless_the_configuration_says_otherwise() -> None:
+    """threats.md, input 54."""
     facts = replace(FACTS, pull=PULL.model_copy(update={"draft": True}))
-    assert isinstance(decide(EVENT, reading(), facts, max_rounds=6), Start)
+    assert said(facts) == (
+        "Pull request 12 is a draft; nothing was started. Mark it as ready for review, then write the command again. "
+        "To have drafts debated, set `auto.drafts: true` in `.github/codex-debate.yml` on `main`."
+    )
+    drafts = replace(facts, config=Config(auto=Auto(drafts=True)))
+    assert isinstance(decide(EVENT, reading(), drafts, max_rounds=6), Start)
+
+
+@pytest.mark.parametrize("text", ["/codex-debate review", f"/codex-debate approve {'a' * 10}"])
+def test_a_configuration_with_a_fault_starts_nothing(text: str) -> None:
+    assert said(replace(FACTS, config=BadConfig(7, "there is no key `x`")), text) == (
+        "`.github/codex-debate.yml` on `main` has an error; nothing was started. Line 7: there is no key `x`. Correct "
+        "it on `main`, then write the command again."
+    )
 
 
 def test_no_command_is_ignored() -> None:
@@ -156,6 +171,13 @@ def test_help_is_open_to_readers_once_an_hour() -> None:
     assert (decision.reaction, decision.once, decision.seconds) == ("rocket", "help:42:12:7", 3600)
 
 
+def test_status_is_open_to_readers_too() -> None:
+    decision = decide(EVENT, reading("/codex-debate status"), replace(FACTS, permission=None), max_rounds=6)
+    assert isinstance(decision, Tell)
+    assert decision.reply.startswith("`/codex-debate status` is not in this version")
+    assert (decision.once, decision.seconds) == ("help:42:12:7", 3600)
+
+
 def test_a_repository_that_is_not_served() -> None:
     assert said(Facts(served=False)) == (
         "This server does not work for `octo-org/tidebook`; nothing was started. Its operator can add the repository "
@@ -169,7 +191,7 @@ def test_a_refusal_of_the_grammar_is_passed_on() -> None:
 
 
 def test_a_verb_of_a_later_version() -> None:
-    found = decide(EVENT, Command("stop", None, "/codex-debate stop"), FACTS, max_rounds=6)
+    found = decide(EVENT, Command("stop", Stop(), "/codex-debate stop"), FACTS, max_rounds=6)
     assert isinstance(found, Tell)
     assert found.reply.startswith("`/codex-debate stop` is not in this version; nothing was started.")
 
@@ -189,12 +211,56 @@ def test_pull_requests_that_are_not_reviewed(change: dict[str, object], part: st
     assert said(replace(FACTS, pull=PULL.model_copy(update=change))).startswith(part)
 
 
-@pytest.mark.parametrize("author", [None, Permission(level="read", user_id=8), Permission(level="write", user_id=9)])
+STRANGERS = [None, Permission(level="read", user_id=8), Permission(level="write", user_id=9)]
+
+
+@pytest.mark.parametrize("author", STRANGERS)
 def test_an_author_who_cannot_write_is_an_outsider(author: Permission | None) -> None:
+    """threats.md, input 69: the reply is the line to paste."""
     assert not inside(PULL, author)
-    reply = said(replace(FACTS, author_permission=author))
-    assert reply.startswith("This pull request comes from outside")
-    assert "not in this version" in reply
+    assert said(replace(FACTS, author_permission=author)) == (
+        "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. After "
+        "reading the change, write:\n\n```\n/codex-debate approve aaaaaaaaaa\n```"
+    )
+
+
+def test_the_line_is_to_be_pasted_on_the_pull_request_itself() -> None:
+    reply = said(replace(FACTS, author_permission=None), "/codex-debate 12", replace(EVENT, number=99))
+    assert "write on pull request 12:\n" in reply
+
+
+@pytest.mark.parametrize("author", STRANGERS)
+def test_an_approved_commit_may_be_debated_by_any_command(author: Permission | None) -> None:
+    facts = replace(FACTS, author_permission=author, approved=True)
+    start = decide(EVENT, reading("/codex-debate review --max-rounds 2"), facts, max_rounds=6)
+    assert start == Start(Review(max_rounds=2), PULL, "main", MONA, approved=True)
+
+
+@pytest.mark.parametrize("sha", ["a" * 7, "A" * 12, "a" * 40])
+def test_an_approval_names_the_head_and_starts_the_debate(sha: str) -> None:
+    facts = replace(FACTS, author_permission=None)
+    start = decide(EVENT, reading(f"/codex-debate approve {sha}"), facts, max_rounds=6)
+    assert start == Start(Review(), PULL, "main", MONA, approved=True, approves=True)
+
+
+@pytest.mark.parametrize("sha", ["b" * 10, "a" * 39 + "b", "a" * 9 + "b"])
+def test_an_approval_of_another_commit(sha: str) -> None:
+    assert said(FACTS, f"/codex-debate approve {sha}") == (
+        f"{sha[:10]} is not the head of this pull request; nothing was started. The head is now aaaaaaaaaa. After "
+        "reading it, write `/codex-debate approve aaaaaaaaaa`."
+    )
+
+
+def test_an_approval_on_an_issue() -> None:
+    assert said(FACTS, "/codex-debate approve aaaaaaaaaa", replace(EVENT, on_pull_request=False)) == (
+        "An approval stands on the pull request that it is about; nothing was started. Write it there."
+    )
+
+
+@pytest.mark.parametrize("permission", [None, Permission(level="read", user_id=7)])
+def test_who_cannot_write_cannot_approve(permission: Permission | None) -> None:
+    reply = said(replace(FACTS, permission=permission), "/codex-debate approve aaaaaaaaaa")
+    assert reply.startswith("Debates are started by people who can write to this repository")
 
 
 def test_a_base_that_does_not_exist() -> None:

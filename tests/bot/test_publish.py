@@ -112,6 +112,7 @@ class Hub:
         annotations = output.pop("annotations", [])
         assert len(annotations) <= 50
         check["annotations"] += annotations
+        output["annotations_count"] = len(check["annotations"])
         check["history"].append(fields["status"])
         check |= fields | {"output": output}
         return dict(check)
@@ -523,7 +524,7 @@ class Life:
         await publisher.publish(comment("round 1"))
         await publisher.publish(comment("more of round 1", slot=1))
         await publisher.publish(comment("round 2"))
-        await publisher.publish(check("completed", annotations=tuple(annotation(line) for line in range(40))))
+        await publisher.publish(check("completed", annotations=tuple(annotation(line) for line in range(120))))
 
     def seen(self) -> object:
         """Return what people see at the end."""

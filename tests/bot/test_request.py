@@ -9,7 +9,7 @@ from bot.commands import Review
 from bot.events import Actor, CommentCreated, Repository
 from bot.github.verbs import Account, PullRequest, RepositoryRef, Side
 from bot.policy import Start
-from bot.request import BODY_CHARACTERS, SOURCE_BYTES, run_of, text_key
+from bot.request import BODY_CHARACTERS, SOURCE_BYTES, Stamp, by_command, by_itself, text_key
 from bot.settings import Settings
 from bot.store.runs import Run
 
@@ -29,9 +29,8 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def made(review: Review, *, event: CommentCreated = EVENT, pull: PullRequest = PULL, **settings: object) -> Run:
-    return run_of(
-        event, Start(review, pull, review.base or "main"), Settings.model_validate(settings), run_id="7h2kq9xw", now=NOW
-    )
+    start = Start(review, pull, review.base or "main", event.author)
+    return by_command(event, start, Settings.model_validate(settings), run_id="7h2kq9xw", now=NOW)
 
 
 def test_a_plain_review() -> None:
@@ -73,3 +72,27 @@ def test_the_same_words_of_the_same_person_have_one_key() -> None:
     assert text_key(EVENT, "/codex-debate review") != text_key(EVENT, "/codex-debate review --no-commit")
     other = replace(EVENT, author=Actor(8, "mona", "User"))
     assert text_key(EVENT, "/codex-debate") != text_key(other, "/codex-debate")
+
+
+def test_it_stands_on_the_commanders_permission_and_knows_the_own_base() -> None:
+    run = made(Review(base="dev"))
+    assert run.authority == run.requester
+    assert (run.base_ref, run.own_base, run.fork, run.approved) == ("dev", "main", False, False)
+
+
+def test_a_forks_changes_are_never_committed_here() -> None:
+    """threats.md T8."""
+    fork = PULL.model_copy(update={"head": Side(ref="retry", sha="a" * 40, repo=RepositoryRef(id=43, full_name="h/t"))})
+    for pull in (fork, PULL.model_copy(update={"head": Side(ref="retry", sha="a" * 40)})):
+        run = made(Review(), pull=pull)
+        assert (run.fork, run.commit) == (True, False)
+
+
+def test_a_debate_that_nobody_commanded() -> None:
+    start = Start(Review(), PULL, "main", Actor(8, "octocat", "User"), approved=True)
+    stamp = Stamp("7h2kq9xw", NOW, 3, EVENT.repository)
+    run = by_itself(start, Settings(), stamp=stamp)
+    assert (run.requester, run.source, run.approved) == (None, None, True)
+    assert run.authority is not None
+    assert run.authority.id == 8
+    assert (run.id, run.installation_id, run.repository.id) == ("7h2kq9xw", 3, 42)

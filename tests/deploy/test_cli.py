@@ -127,6 +127,26 @@ def test_keep_brings_the_branch_in(tmp_path: Path, repo: Path) -> None:
     assert {"comment.md", "check.md", "log.jsonl"} <= {path.name for path in folder.iterdir()}
 
 
+def test_a_repository_whose_debates_start_by_themselves_is_debated_once(tmp_path: Path, repo: Path) -> None:
+    git(repo, "checkout", "--quiet", "--force", "main")
+    commit(repo, {".github/codex-debate.yml": "auto: {on: [opened]}\n"}, "Debate by itself")
+    git(repo, "checkout", "--quiet", "-b", "more")
+    commit(repo, {"tides.py": "import os\n"}, "More")
+    done = run(tmp_path, "try", "--repo", str(repo), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "consensus"
+
+
+def test_a_repository_with_a_faulty_file_is_told_its_line(tmp_path: Path, repo: Path) -> None:
+    git(repo, "checkout", "--quiet", "--force", "main")
+    commit(repo, {".github/codex-debate.yml": "auto:\n  onn: [opened]\n"}, "Debate by itself")
+    git(repo, "checkout", "--quiet", "-b", "more")
+    commit(repo, {"tides.py": "import os\n"}, "More")
+    done = run(tmp_path, "try", "--repo", str(repo))
+    assert done.returncode == 1
+    assert "Line 2: there is no key `auto.onn`; perhaps you meant `auto.on`." in done.stdout
+
+
 def test_a_clean_branch_has_no_commit_to_take(tmp_path: Path, repo: Path) -> None:
     git(repo, "checkout", "--quiet", "--force", "-b", "clean", "main")
     commit(repo, {"fine.py": "FINE = 1\n"}, "Fine")

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from telling import Story
 
-from deploy.machine import OWNER, Machine, machine
+from deploy.machine import Machine, machine
 
 NUMBERS = itertools.count(1)
 
@@ -40,5 +40,7 @@ async def story(
 ) -> AsyncIterator[Story]:
     """Return a story with a repository of its own, named after the test."""
     name = re.sub("[^A-Za-z0-9]+", "-", request.node.name)[:80]
-    repo = await running.github.create_repository(f"{OWNER}/{name}-{next(NUMBERS)}")
+    number = next(NUMBERS)
+    # An owner of its own, and so an installation: writes are paced for each (decisions.md 9).
+    repo = await running.github.create_repository(f"owner-{number}/{name}-{number}")
     yield Story(running, scenario_path, tmp_path / "briefs", repo)

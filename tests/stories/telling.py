@@ -134,7 +134,7 @@ class Story:
             state=state,
             check=check,
             comments=self.replies(),
-            reactions=[each.content for each in github.reactions(self.commands[-1])],
+            reactions=[each.content for comment in self.commands[-1:] for each in github.reactions(comment)],
             commits=commits[::-1],
             branch=branch,
         )

@@ -61,7 +61,6 @@ async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
     folder = tmp_path_factory.mktemp("town")
     seat = f"scripted:{folder / 'scenario.json'}"
     async with EmbeddedStore(folder / "store") as url, await StandIn.start(folder / "github") as github:
-        github.create_user("you")
         settings = Settings.model_validate(
             {
                 "github_app_id": github.app_id,
@@ -103,7 +102,7 @@ async def worker(town: Town, *point: str) -> AsyncIterator[asyncio.subprocess.Pr
 
 async def begin(town: Town, name: str, folder: Path) -> Story:
     """Open the pull request of this story and write the command."""
-    repo = await town.github.create_repository(f"you/{name}")
+    repo = await town.github.create_repository(f"owner-of-{name}/{name}")  # paced by itself (decisions.md 9)
     path = Path(town.settings.reviewer.partition(":")[2])
     story = Story(town, path, folder / "briefs", repo)  # type: ignore[arg-type]
     story.plays(

@@ -47,11 +47,17 @@ class Room:
     change: Change
     store: Store
 
+    may_show: bool = True
+
     async def teller(self, *, automatic: bool = False, **over: Any) -> tuple[Announcer, Kept]:
         kept = Kept()
+
+        async def may_show() -> bool:
+            return self.may_show
+
         run = self.change.run.model_copy(update={"requester": None} if automatic else {})
         task = (await self.change.task()).model_copy(update=over)
-        return Announcer(kept, run, self.store, task=task), kept  # type: ignore[arg-type]
+        return Announcer(kept, run, self.store, task=task, may_show=may_show), kept  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -107,6 +113,16 @@ async def test_the_end_changes_comment_and_check_run(room: Room) -> None:
     assert (report.tip, report.pushed) == ("c" * 40, True)
     (annotation,) = kept.checks[-1].annotations
     assert (annotation["path"], annotation["start_line"]) == ("app.py", 1)
+
+
+async def test_where_it_may_not_be_shown_no_comment_is_written(room: Room) -> None:
+    """threats.md, input 68."""
+    room.may_show = False
+    tell, kept = await room.teller()
+    await tell.standing(Standing(Record((FULL,)), 2, round_ended=True))
+    await tell.conclude(Outcome(Status.CONSENSUS, Record((FULL, DONE))), room.change.mirror)
+    assert kept.comments == []
+    assert kept.checks[-1].status == "completed"
 
 
 @pytest.mark.parametrize("status", [Status.REVIEWER_ERROR, Status.MERGE_BASE_ERROR, Status.GIT_REFUSED])

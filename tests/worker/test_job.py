@@ -129,6 +129,21 @@ async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
     assert await world.status() == "consensus"
 
 
+async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
+    world.standin.fail_next("GET", "/repos", status=403, headers={"Retry-After": "900"})
+    with pytest.raises(TryAgain) as caught:
+        await debate(world.office, world.run.id)
+    assert caught.value.defer_score == 900_000
+    assert (await world.store.runs.state(world.run.id)).deaths == 0
+
+
+async def test_a_token_that_git_does_not_take_is_replaced(world: World) -> None:
+    """github.md A5: git was reported to answer 404 to the form of 2026."""
+    world.standin.git_takes_stateless = False
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+
+
 async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,8 @@ class Task(Frozen):
     context: str = ""
     commit: bool = True
     comment: bool = True
+    fork: bool = False
+    """The head is in another repository: nothing of it is pushed to this one."""
     push: str = "proposal"
     """Where commits go: ``proposal``, ``head`` or ``never``."""
     next_finding: int = 1

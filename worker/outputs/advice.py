@@ -23,6 +23,11 @@ KEPT = BROKEN | {Status.STOPPED, Status.AUTHORISATION_WITHDRAWN, Status.STATE_LO
 """Statuses after which a commit that nobody reviewed may stand on the run's branch."""
 
 
+AS_COMMITS = "Write the command again without `--no-commit`, and the fixes come as commits on a branch."
+FROM_A_FORK = "Open a pull request from a branch of this repository, and the fixes come as commits on a branch."
+"""How the fixes can be had where their patch cannot be shown."""
+
+
 def action(page: Page) -> list[str]:
     """Return the paragraphs that say what to do, in the comment."""
     report = page.report
@@ -56,10 +61,12 @@ def to_take(page: Page) -> list[str]:
         return []
     why = patch.why_not(report.patch)
     if why:
-        repair = "Write the command again without `--no-commit`, and the fixes come as commits on a branch."
+        repair = FROM_A_FORK if report.task.fork else AS_COMMITS
         return [f"**To take {them}:** the patch is not shown here: {why}. {repair}"]
     here = patch.place(report) == "comment" or not report.task.comment
     place = "the patch below" if here else f"the patch in the [check run]({report.check_url})"
+    if report.task.fork:
+        return [f"**To take {them}:** the contributor copies {place}, runs `git apply`, pastes it, and presses Ctrl-D."]
     return [f"**To take {them}:** copy {place}, run `git apply`, paste it, and press Ctrl-D."]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bot.statuses import Status
+from worker.ended import RETARGETED
 from worker.outputs import patch
 from worker.outputs.markdown import plain
 from worker.outputs.report import Report
@@ -47,16 +48,20 @@ def _title(report: Report) -> str:
                 Status.REVIEWER_ERROR: f"No verdict: {reason or _silent(report, REVIEWER)}",
                 Status.AGENT_ERROR: f"No answer: {reason or _silent(report, AUTHOR)}",
                 Status.NOTHING_TO_REVIEW: f"Nothing to review: {report.reason or f'no change against {base}'}",
-                Status.SUPERSEDED: "Superseded: the branch moved on",
+                Status.SUPERSEDED: f"Superseded: {_moved(report)}",
                 Status.STOPPED: f"Stopped by a maintainer in round {present_round(report)}",
                 Status.CLOSED: "Ended: the pull request was closed",
-                Status.AUTHORISATION_WITHDRAWN: "Ended: its starter may no longer write here",
+                Status.AUTHORISATION_WITHDRAWN: f"Ended: {reason or 'its starter may no longer write here'}",
                 Status.MERGE_BASE_ERROR: f"Not started: no common commit with {base}",
                 Status.GIT_REFUSED: "Not started: git refuses an object",
                 Status.ISOLATION_UNAVAILABLE: "Not started: this worker cannot isolate agents",
                 Status.STATE_LOST: "Lost: the store forgot this debate, run it again",
                 Status.TIMED_OUT: "Lost: the worker went away, run it again",
             }[status]
+
+
+def _moved(report: Report) -> str:
+    return "its base branch was changed" if report.reason == RETARGETED else "the branch moved on"
 
 
 def _under_way(report: Report) -> str:

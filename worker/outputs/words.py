@@ -13,6 +13,7 @@ from typing import NamedTuple
 from bot.commands import available
 from bot.statuses import Status
 from worker.debate.findings import LedgerEntry, State, Word, ledger
+from worker.ended import RETARGETED
 from worker.outputs.markdown import code, inline
 from worker.outputs.report import Report
 from worker.outputs.story import AUTHOR, REVIEWER, agent, author_line, round_line, rounds
@@ -263,7 +264,8 @@ def _whereabouts(report: Report) -> str:
     if report.pushed and commits(report):
         return f" **{fixes} not on {code(report.task.head_ref)} yet.**"
     if report.patch is not None:
-        return f" **{fixes} offered here; nothing was pushed.**"
+        offered = f" **{fixes} offered here; nothing was pushed"
+        return f"{offered}**, because the pull request comes from a fork." if report.task.fork else f"{offered}.**"
     return " **Nothing was pushed.**"
 
 
@@ -285,13 +287,13 @@ def _ended(report: Report, status: Status) -> str:
     told: dict[Status, tuple[str, str, str]] = {
         Status.REVIEWER_ERROR: ("Stopped", f"{agent(report, REVIEWER)} gave no verdict{tries}", ""),
         Status.AGENT_ERROR: ("Stopped", f"{agent(report, AUTHOR)} gave no answer{tries}", ""),
-        Status.SUPERSEDED: ("Ended", reason or moved, "" if reason else fresh),
+        Status.SUPERSEDED: ("Ended", reason or moved, "" if reason and reason != RETARGETED else fresh),
         Status.STOPPED: ("Stopped", "a maintainer ended it", over),
         Status.CLOSED: ("Ended", "the pull request was closed", ""),
         Status.AUTHORISATION_WITHDRAWN: (
             "Ended",
-            "the person who started this debate can no longer write here",
-            f"To go on, somebody who can writes {again()}.",
+            reason or "the person who started this debate can no longer write here",
+            "" if reason else f"To go on, somebody who can writes {again()}.",
         ),
         Status.STATE_LOST: ("Lost", "the store forgot this debate", over),
         Status.TIMED_OUT: ("Lost", "the worker went away", over),

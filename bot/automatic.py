@@ -1,0 +1,105 @@
+"""A pull request that was opened: gather the facts, decide by the rules, begin a debate or show why not.
+
+Owns what is asked of GitHub and when. A server without automatic debates asks for one file and no more.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from bot import request, rules
+from bot.begin import begin
+from bot.context import Bot, Scene, attempt, permission, pull
+from bot.events import Actor, PullRequestChanged
+from bot.github import verbs
+from bot.policy import Ignore, Start
+from bot.publish import CheckRun
+from bot.repository import config_of, served
+from bot.rules import Facts, Show
+from bot.statuses import CHECK_NAME
+from bot.store.runs import Full, Repeat
+
+MEANING_SECONDS = 30 * 86400
+"""For so long an event about a pull request is known again under another delivery id (decisions.md 1.2)."""
+
+
+async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, again: bool) -> str:
+    """Handle a change of a pull request, and return what became of it, in a word or two for the log.
+
+    Raises `Unavailable` while GitHub is away, `NotInstalled`, `GitHubError` and `StoreAway`.
+    """
+    meaning = (event.repository.id, event.number, event.action, event.head_sha, event.updated_at)
+    cause = f"pull:{':'.join(map(str, meaning))}"
+    if await bot.store.runs.seen(cause, MEANING_SECONDS) and not again:
+        return "repeated"
+    if event.action not in rules.ACTIONS:
+        return "recorded"
+    github = bot.app.installation(event.installation_id, event.repository.id)
+    scene = Scene(bot, github, event.installation_id, event.repository, event.number, None, again)
+    if not await served(scene, event.owner_id):
+        return "ignored: not served"
+    facts = await _facts(scene, event.action)
+    decision = rules.decide(event.action, facts)
+    match decision:
+        case Start():
+            return await _start(scene, decision, cause=cause)
+        case Show():
+            return await _show(scene, decision, facts)
+        case Ignore():
+            return f"ignored: {decision.reason}"
+        case _:
+            assert_never(decision)
+
+
+async def _facts(scene: Scene, action: str) -> Facts:
+    """Read what the decision depends on, and no more than that."""
+    found = await pull(scene, scene.number)
+    if found is None or rules.closed_to_us(found):
+        return Facts(found)
+    config = await config_of(scene, found.base.ref)
+    if rules.off(action, config):
+        return Facts(found, config)
+    author = await permission(scene, found.user.login) if found.user else None
+    approver = await scene.bot.store.approvals.approver(scene.repository.id, scene.number, head_sha=found.head.sha)
+    named = await verbs.check_runs(scene.github, scene.repo, found.head.sha, name=CHECK_NAME)
+    ours = (await scene.bot.app.identity(scene.github)).id
+    return Facts(
+        found,
+        config,
+        author,
+        Actor(approver.id, approver.login, "User") if approver else None,
+        tuple(each for each in named if each.app is not None and each.app.id == ours),
+    )
+
+
+async def _start(scene: Scene, start: Start, *, cause: str) -> str:
+    """Begin the debate. Two events about one commit, handled at the same moment, are one debate."""
+    bot = scene.bot
+    await scene.publisher()  # what it asks of GitHub may fail: not after the claim, which would hold and run nothing
+    run = request.by_itself(
+        start, bot.settings, stamp=request.Stamp(bot.new_id(), bot.now(), scene.installation_id, scene.repository)
+    )
+    claim, word = await begin(scene, run, text_key="auto", cause=cause)
+    if isinstance(claim, Repeat):
+        if (await bot.store.runs.state(claim.run.id)).status is None:
+            return f"ignored: {claim.run.id} debates it"
+        # That one has ended without a result, else the rules had said so.
+        claim, word = await begin(scene, run, text_key=cause, cause=f"{cause}:again")
+    return "ignored: two debates are here already" if isinstance(claim, Full) else word
+
+
+async def _show(scene: Scene, show: Show, facts: Facts) -> str:
+    """Show why no debate was started, on the head that was looked at."""
+    if facts.pull is not None:
+        head = facts.pull.head.sha
+        intent = CheckRun(
+            run=f"{rules.UNSTARTED}-{scene.repository.id}-{scene.number}-{head[:10]}",
+            name=CHECK_NAME,
+            head_sha=head,
+            status="completed",
+            conclusion=show.conclusion,
+            title=show.title,
+            summary=show.summary,
+        )
+        await attempt(await scene.publisher(), intent)
+    return f"shown: {show.status}"

@@ -1,0 +1,92 @@
+"""Beginning a debate: the pull request is claimed, the run is shown, and a worker is told.
+
+Owns the order of these, and that any of them may happen twice: a claim's first answer is its answer. Who may begin one
+is policy.py's and rules.py's; what is said to a command that found no place is its handler's.
+"""
+
+from __future__ import annotations
+
+import json
+
+from bot import commands, policy, replies
+from bot.context import Scene, attempt
+from bot.policy import Running
+from bot.publish import CheckRun
+from bot.statuses import CHECK_NAME
+from bot.store import LostFence
+from bot.store.runs import Claim, Run, Started, Waiting
+from bot.telemetry import log
+
+
+async def begin(scene: Scene, run: Run, *, text_key: str, cause: str = "") -> tuple[Claim, str]:
+    """Claim the pull request for a run and do what the claim allows; return it, and a word or two for the log."""
+    claim = await scene.bot.store.runs.claim(run, text_key, cause=cause)
+    match claim:
+        case Started(run):
+            return claim, await _announce(scene, run, behind=None)
+        case Waiting(run, behind):
+            return claim, await _announce(scene, run, behind=behind)
+        case _:
+            return claim, "no place"
+
+
+async def _announce(scene: Scene, run: Run, *, behind: Run | None) -> str:
+    """Show that a run was taken on, and hand it to the workers unless it waits for another."""
+    bot = scene.bot
+    state = await bot.store.runs.state(run.id)
+    if state.status is not None:
+        return f"ended: {run.id}"
+    publisher = await scene.publisher()
+    try:
+        await scene.react(publisher, "eyes")
+        # From its first attempt on the check run is the worker's: a late "queued" would take back what it shows.
+        if state.fence == 0:
+            await _show_queued(scene, run, behind=behind)
+    finally:
+        # The claim is held: whatever GitHub says, the run must get to a worker.
+        if behind is None:
+            await bot.store.queue.enqueue_run(run.id)
+    if behind is not None:
+        await scene.reply(publisher, policy.waits(await running(scene, behind), bot.now()))
+        return f"waiting: {run.id}"
+    return f"started: {run.id}"
+
+
+async def _show_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
+    """Create the run's check run, queued, and note its id."""
+    server, stop = scene.bot.settings.github_server_url, commands.available("stop")
+    intent = CheckRun(
+        run=run.id,
+        name=CHECK_NAME,
+        head_sha=run.head_sha,
+        status="queued",
+        title=replies.queued_title(1 if behind else 0),
+        summary=replies.queued_summary(server, scene.repo, run.head_sha, behind=behind is not None, stop=stop),
+    )
+    shown = await attempt(await scene.publisher(run.id), intent)
+    known: dict[str, int] = {"waited": 1} if behind is not None else {}
+    if shown is not None and shown.id is not None:
+        known["check_run_id"] = shown.id
+    try:
+        await scene.bot.store.runs.record(run.id, 0, **known)
+    except LostFence:
+        log(__name__).info("the run began before its check run was noted", run=run.id)
+
+
+async def running(scene: Scene, run: Run) -> Running:
+    """Return what is known of another run of this pull request."""
+    bot = scene.bot
+    state = await bot.store.runs.state(run.id)
+    check = state.check_run_id
+    url = f"{bot.settings.github_server_url}/{run.repository.full_name}/runs/{check}" if check else None
+    return Running(run.created_at, _round(await bot.store.runs.progress(run.id)), url, state.status is not None)
+
+
+def _round(progress: str | None) -> int | None:
+    """Return the round that a worker wrote last, where it wrote one."""
+    try:
+        found = json.loads(progress or "null")
+    except ValueError:
+        return None
+    number = found.get("round") if isinstance(found, dict) else None
+    return number if isinstance(number, int) and number > 0 else None

@@ -1,0 +1,153 @@
+"""A new comment: gather the facts, decide, act.
+
+Owns the order of things: what is asked of GitHub and when, and that everything may happen twice. What is decided is
+policy.py's, every sentence replies.py's. Most comments are none of our business, and cost no call.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from bot import commands, policy, replies, request
+from bot.begin import begin, running
+from bot.commands import Approve, Command, Help, Reading, Review
+from bot.config import Config
+from bot.context import Bot, Scene, permission, pull
+from bot.events import CommentCreated
+from bot.github import GitHubError, NotInstalled, Unavailable, verbs
+from bot.policy import Facts, Ignore, Server, Start, Tell
+from bot.repository import config_of, served
+from bot.store.runs import Full, Person, Repeat
+from bot.telemetry import log
+
+
+async def handle_comment(bot: Bot, event: CommentCreated, *, again: bool) -> str:
+    """Handle a new comment, and return what became of it, in a word or two for the log.
+
+    Raises `Unavailable` while GitHub is away, `NotInstalled`, `GitHubError` and `StoreAway`.
+    """
+    server = Server(frozenset(bot.settings.bots))
+    scene = _scene(bot, event, again=again)
+    # Only where a listed bot speaks does it matter which one we are.
+    own = (await bot.app.identity(scene.github)).bot_id if event.author.id in server.bots else None
+    ignored = policy.hears(event, server, own)
+    if ignored:
+        return f"ignored: {ignored.reason}"
+    reading = commands.parse(event.text, max_rounds=bot.settings.max_rounds)
+    if reading is None:
+        return "ignored: no command"
+    if await bot.store.runs.seen(f"comment:{event.repository.id}:{event.comment_id}", None) and not again:
+        return "repeated"
+    try:
+        facts = await _facts(scene, event, reading)
+    except NotInstalled as error:
+        # Gone, or not all of app.yml is granted: GitHub's status is the same. Only in the second case can it be told.
+        asks = await permission(scene.replying(), event.author.login)
+        facts = Facts(served=True, permission=asks, refused=str(error))
+    decision = policy.decide(event, reading, facts, max_rounds=bot.settings.max_rounds)
+    match decision:
+        case Start():
+            line = reading.line if isinstance(reading, Command) else ""
+            return await _start(scene, event, decision, line=line)
+        case Tell():
+            return await _tell(scene, decision)
+        case Ignore():
+            return f"ignored: {decision.reason}"
+        case _:
+            assert_never(decision)
+
+
+async def give_up(bot: Bot, event: CommentCreated) -> None:
+    """Tell who commanded that GitHub could not be asked: what cannot be asked counts as no (threats.md, input 71).
+
+    Raises as `handle_comment` does.
+    """
+    heard = policy.hears(event, Server(), None) is None
+    if heard and commands.parse(event.text, max_rounds=bot.settings.max_rounds) is not None:
+        scene = _scene(bot, event, again=False)
+        await _tell(scene, Tell(replies.github_away(), once=f"away:{scene.repository.id}:{scene.number}"))
+
+
+def _scene(bot: Bot, event: CommentCreated, *, again: bool) -> Scene:
+    github = bot.app.installation(event.installation_id, event.repository.id)
+    return Scene(bot, github, event.installation_id, event.repository, event.number, event.comment_id, again)
+
+
+# ---- Facts ----------------------------------------------------------------------------------------------------------
+
+
+async def _facts(scene: Scene, event: CommentCreated, reading: Reading) -> Facts:
+    """Read what the decision depends on, and no more than that."""
+    if not await served(scene, event.owner_id):
+        return Facts(served=False)
+    options = reading.options if isinstance(reading, Command) else None
+    if isinstance(options, Help):
+        return Facts(served=True)
+    asks = await permission(scene, event.author.login)
+    number = policy.target(event, reading) if isinstance(reading, Command) else None
+    if not isinstance(options, Review | Approve) or number is None or not policy.writes(asks, event.author.id):
+        return Facts(served=True, permission=asks)
+    try:
+        return await _about(scene, asks, options, number=number)
+    except (Unavailable, NotInstalled):
+        raise
+    except GitHubError as error:
+        log(__name__).warning("not shown", repository=scene.repo, number=number, error=str(error))
+        return Facts(served=True, permission=asks, refused=str(error))
+
+
+async def _about(scene: Scene, asks: verbs.Permission | None, options: Review | Approve, *, number: int) -> Facts:
+    """Read what a debate about a pull request depends on."""
+    found = await pull(scene, number)
+    if found is None:
+        return Facts(served=True, permission=asks)
+    author = await permission(scene, found.user.login) if found.user else None
+    approver = await scene.bot.store.approvals.approver(scene.repository.id, number, head_sha=found.head.sha)
+    base = options.base if isinstance(options, Review) else None
+    return Facts(
+        served=True,
+        permission=asks,
+        pull=found,
+        author_permission=author,
+        approved=approver is not None,
+        config=await config_of(scene, found.base.ref) or Config(),
+        base_exists=not base or await verbs.branch_sha(scene.github, scene.repo, base) is not None,
+    )
+
+
+# ---- Acting ---------------------------------------------------------------------------------------------------------
+
+
+async def _tell(scene: Scene, tell: Tell) -> str:
+    """Give a short reply, and its reaction."""
+    seen = scene.bot.store.runs.seen
+    if tell.once and await seen(f"once:{tell.once}", tell.seconds) and not scene.again:
+        return "told before"
+    scene = scene.replying()
+    if not await scene.still_asked():
+        return "ignored: the comment was deleted"
+    publisher = await scene.publisher()
+    await scene.react(publisher, tell.reaction)
+    await scene.reply(publisher, tell.reply)
+    return "told" if tell.reaction == "rocket" else "refused"
+
+
+async def _start(scene: Scene, event: CommentCreated, start: Start, *, line: str) -> str:
+    """Claim the pull request for a new run. A second time it finds the same run."""
+    if not await scene.still_asked():
+        return "ignored: the comment was deleted"
+    bot = scene.bot
+    await scene.publisher()  # what it asks of GitHub may fail: not after the claim, which would hold and run nothing
+    if start.approves:
+        by = Person(id=start.authority.id, login=start.authority.login)
+        number = start.pull.number
+        await bot.store.approvals.approve(scene.repository.id, number, head_sha=start.pull.head.sha, by=by)
+    run = request.by_command(event, start, bot.settings, run_id=bot.new_id(), now=bot.now())
+    claim, word = await begin(scene, run, text_key=request.text_key(event, line))
+    match claim:
+        case Full():
+            return await _tell(scene, Tell(policy.full()))
+        case Repeat(run):
+            return await _tell(scene, Tell(policy.repeat(await running(scene, run))))
+        case _:
+            return word

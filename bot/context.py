@@ -1,0 +1,122 @@
+"""What handlers work with: the bot's parts, and one place at GitHub that it is about to act on.
+
+It owns how this process speaks at a place: with which credential, in which order, and what it passes over. It decides
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from bot.events import Repository
+from bot.github import REPLY_PERMISSIONS, AppClient, GitHub, GitHubError, NotFound, NotInstalled, Unavailable, verbs
+from bot.github.verbs import Reacted
+from bot.publish import Answer, CommentRef, Intent, Place, Published, Publisher, Reaction
+from bot.settings import Settings
+from bot.store import Store
+from bot.store.runs import new_run_id
+from bot.telemetry import Metrics, log
+
+
+def utc_now() -> datetime:
+    """Return the time in whole seconds, UTC."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """What handlers work with."""
+
+    settings: Settings
+    store: Store
+    app: AppClient
+    metrics: Metrics
+    now: Callable[[], datetime] = utc_now
+    new_id: Callable[[], str] = new_run_id
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An issue or pull request that an event is about, and the credential with which it is read and written."""
+
+    bot: Bot
+    github: GitHub
+    installation_id: int
+    repository: Repository
+    number: int
+    comment_id: int | None
+    """The command's comment, where one asked."""
+    again: bool
+    """This is another try of the same job: what it has done before does not count as a repetition."""
+
+    @property
+    def repo(self) -> str:
+        """The repository's ``owner/name``."""
+        return self.repository.full_name
+
+    def replying(self) -> Scene:
+        """Return the scene with a credential that can reply and no more."""
+        github = self.bot.app.installation(self.installation_id, self.repository.id, REPLY_PERMISSIONS)
+        return replace(self, github=github)
+
+    async def publisher(self, run_id: str | None = None) -> Publisher:
+        """Return the way out to GitHub from here; `run_id` names the run that it speaks for."""
+        identity = await self.bot.app.identity(self.github)
+        return Publisher(self.bot.store.outbox, self.github, Place(self.repo, self.number, identity.bot_id), run=run_id)
+
+    async def still_asked(self) -> bool:
+        """Return whether the command's comment was not deleted meanwhile (threats.md, 41)."""
+        if self.comment_id is None:
+            return True
+        try:
+            await verbs.comment(self.github, self.repo, self.comment_id)
+        except NotFound:
+            return False
+        return True
+
+    async def react(self, publisher: Publisher, content: Reacted) -> None:
+        """React to the command, where a comment gave it."""
+        if self.comment_id is not None:
+            await attempt(publisher, Reaction(CommentRef(self.repo, self.comment_id), content))
+
+    async def reply(self, publisher: Publisher, body: str) -> None:
+        """Answer the command, where a comment gave it."""
+        if self.comment_id is not None:
+            key = f"{self.repository.id}/{self.comment_id}"
+            await attempt(publisher, Answer(key, self.number, body, after=self.comment_id))
+
+
+async def attempt(publisher: Publisher, intent: Intent) -> Published | None:
+    """Publish what the rest does not depend on. What GitHub refuses for good is told to the log."""
+    try:
+        return await publisher.publish(intent)
+    except (NotInstalled, Unavailable):
+        raise  # the one ends the event, the other has it tried again
+    except GitHubError as error:
+        log(__name__).warning("not published", intent=type(intent).__name__, error=str(error))
+        return None
+
+
+# ---- Reading what decisions depend on -------------------------------------------------------------------------------
+
+
+async def permission(scene: Scene, login: str) -> verbs.Permission | None:
+    """Return an account's permission, or None where GitHub does not say: that counts as none (threats.md, 71)."""
+    try:
+        return await verbs.permission(scene.github, scene.repo, login)
+    except (Unavailable, NotInstalled):
+        raise
+    except GitHubError:
+        return None
+
+
+async def pull(scene: Scene, number: int) -> verbs.PullRequest | None:
+    """Return a pull request of this very repository, or None where the number is none."""
+    try:
+        found = await verbs.pull(scene.github, scene.repo, number)
+    except NotFound:
+        return None
+    # A repository that took over an old name is another one (threats.md, 67).
+    return found if found.base.repo is not None and found.base.repo.id == scene.repository.id else None

@@ -1,0 +1,83 @@
+"""What is kept for an installation is found, and forgotten, together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.store import Store, Writer, installations
+from bot.store.ledger import Newest
+from bot.store.runs import Person, Repository, Run
+
+MakeRun = Callable[..., Run]
+TIDE, QUAY = Repository(id=100, full_name="harbour/tide"), Repository(id=10, full_name="quay/crane")
+
+
+async def filled(store: Store, run: Run) -> None:
+    """Leave everything that a run and its pull request leave in the store."""
+    runs, where = store.runs, (run.repository.id, run.number)
+    await runs.claim(run, "words")
+    fence = await runs.begin_attempt(run.id)
+    await runs.set_task(run.id, fence, "the task")
+    await runs.set_progress(run.id, "{}")
+    await store.journal(run.id, fence).put("/0", b"reply")
+    await store.outbox.put(f"{run.id}/push/0", b"intent", Writer(run.id, fence))
+    await store.outbox.partly(f"{run.id}/push/0", b"result", Writer(run.id, fence))
+    await store.outbox.put(f"-/answer/{run.repository.id}/9", b"intent")
+    await store.outbox.done(f"-/reaction/{run.repository.full_name}/9/eyes", b"result")
+    await store.ledger.keep_finding(*where, used=3)
+    await store.ledger.keep_newest(*where, Newest(run=run.id, folded="x"))
+    await store.approvals.approve(*where, head_sha=run.head_sha, by=Person(id=5, login="mara"))
+    await runs.seen(f"comment:{run.repository.id}:9", None)
+    await runs.seen(f"once:no-permission:{run.repository.id}:12", 60)
+
+
+async def names(redis: Redis) -> set[str]:
+    return {name.decode() for name in await redis.keys("*")}
+
+
+async def test_the_runs_of_an_installation_are_found(store: Store, make_run: MakeRun) -> None:
+    live, ended = make_run(), make_run(number=13)
+    other = make_run(installation_id=8, repository=QUAY)
+    for run in (live, ended, other):
+        await store.runs.claim(run, "words")
+    await store.runs.finish(ended.id, 0, "consensus")
+    kept = await store.installations.kept(7)
+    assert (kept.live, kept.ended) == ((live.id,), (ended.id,))
+    assert kept.repositories == {(100, "harbour/tide")}
+    assert (await store.installations.kept(9)).live == ()
+
+
+async def test_an_installation_is_forgotten_whole_and_no_other_is(
+    store: Store, redis: Redis, make_run: MakeRun
+) -> None:
+    before = await names(redis)
+    await filled(store, make_run(installation_id=8, repository=QUAY))
+    others = await names(redis)
+    await filled(store, make_run())
+    mine = await names(redis) - others
+    assert len(mine) >= 14
+    kept = await store.installations.kept(7)
+    assert await store.installations.forget(kept) == len(mine - {"codex-debate:1:pending:-"})
+    assert await names(redis) == others
+    assert before < others
+
+
+async def test_more_keys_than_one_step_of_the_search_looks_at(
+    store: Store, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installations, "SCAN_COUNT", 5)
+    runs = [make_run(number=number) for number in range(1, 41)]
+    for run in runs:
+        await store.runs.claim(run, "words")
+    kept = await store.installations.kept(7)
+    assert sorted(kept.live) == sorted(run.id for run in runs)
+
+
+async def test_nothing_kept_is_nothing_forgotten(store: Store, redis: Redis, make_run: MakeRun) -> None:
+    await filled(store, make_run())
+    before = await names(redis)
+    assert await store.installations.forget(await store.installations.kept(99)) == 0
+    assert await names(redis) == before

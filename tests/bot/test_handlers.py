@@ -1,0 +1,129 @@
+"""One coroutine for all events: its tries, its line in the log, and what becomes of installations."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from bot import replies
+from bot.handlers import EVENT_TRIES, FORGET_TRIES
+from bot.store import TryAgain
+
+
+async def test_unknown_events_are_left(world: Any) -> None:
+    await world.hear({}, name="star")
+    await world.hear({"zen": "…"}, name="ping")
+    await world.hear({"action": "created", "installation": {"id": 1}}, name="installation")
+    await world.hear({"action": "unsuspend", "installation": {"id": 1}}, name="installation")
+    await world.hear({"action": "added", "installation": {"id": 1}}, name="installation_repositories")
+    assert world.outcomes() == {"ignored": 1, "pong": 1, "recorded": 3}
+
+
+# ---- While GitHub is away -------------------------------------------------------------------------------------------
+
+
+async def test_while_github_is_away_the_event_waits_and_is_then_given_up(world: Any) -> None:
+    await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
+    payload = world.standin.deliveries[-1].payload
+    world.standin.fail_next("*", "/", status=503, times=10_000)
+    for attempt in range(1, EVENT_TRIES):
+        with pytest.raises(TryAgain):
+            await world.hear(payload, attempt=attempt, name="issue_comment")
+    await world.hear(payload, attempt=EVENT_TRIES, name="issue_comment")
+    assert world.outcomes() == {"given up": 1}
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"drop": True}])
+async def test_a_permission_that_cannot_be_asked_for_is_no_permission_and_that_is_told(
+    world: Any, fault: dict[str, Any]
+) -> None:
+    """threats.md, input 71: tried again, then refused."""
+    comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
+    payload = world.standin.deliveries[-1].payload
+    world.standin.fail_next("GET", "/repos/octo-org/tidebook/collaborators", times=1000, **fault)
+    for attempt in range(1, EVENT_TRIES):
+        with pytest.raises(TryAgain):
+            await world.hear(payload, attempt=attempt, name="issue_comment")
+    await world.hear(payload, attempt=EVENT_TRIES, name="issue_comment")
+    assert world.outcomes() == {"given up": 1}
+    assert world.replies() == [replies.github_away()]
+    assert world.reactions(comment) == ["confused"]
+    assert world.checks() == []
+
+
+async def test_giving_up_is_told_once_a_day_and_only_to_who_commanded(world: Any) -> None:
+    world.standin.fail_next("GET", "/repos/octo-org/tidebook/collaborators", times=1000, status=503)
+    for text in ("/codex-debate", "/codex-debate review"):
+        await world.standin.comment(world.repo, world.number, text, login="hubot")
+        await world.hear(attempt=EVENT_TRIES)
+    assert world.replies() == [replies.github_away()]
+
+
+# ---- Installations --------------------------------------------------------------------------------------------------
+
+
+async def test_an_installation_that_is_gone_ends_quietly(world: Any) -> None:
+    await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
+    payload = copy.deepcopy(world.standin.deliveries[-1].payload)
+    payload["installation"]["id"] = 10**9
+    await world.hear(payload, name="issue_comment")
+    assert world.outcomes() == {"not installed": 1}
+
+
+async def test_an_installation_that_does_not_own_the_repository_is_dropped(world: Any) -> None:
+    """threats.md, input 32."""
+    other = await world.standin.create_repository("elsewhere/tidebook")
+    await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
+    payload = copy.deepcopy(world.standin.deliveries[-1].payload)
+    payload["installation"]["id"] = world.standin.installation_id(other)
+    await world.hear(payload, name="issue_comment")
+    assert world.outcomes() == {"not installed": 1}
+    assert world.checks() == []
+
+
+def removed(world: Any, action: str) -> dict[str, Any]:
+    return {"action": action, "installation": {"id": world.standin.installation_id(world.repo)}}
+
+
+async def test_a_suspended_installation_ends_its_runs(world: Any) -> None:
+    """threats.md, input 31."""
+    await world.say("/codex-debate")
+    await world.say("/codex-debate review --no-commit")
+    run = await world.started()
+    await world.hear(removed(world, "suspend"), name="installation")
+    assert await world.store.runs.cancelled(run.id) == "withdrawn"
+    waiting = (await world.store.runs.holders(world.repo.id, world.number)).waiting
+    assert await world.store.runs.cancelled(waiting.id) == "withdrawn"
+    assert world.outcomes()["withdrawn"] == 1
+    assert await world.store.runs.get(run.id) == run, "it may come back"
+
+
+async def test_a_removed_installation_is_forgotten_once_its_runs_have_ended(world: Any) -> None:
+    """threats.md, input 31: jobs end cancelled, data is purged."""
+    await world.say("/codex-debate")
+    run = await world.started()
+    with pytest.raises(TryAgain):
+        await world.hear(removed(world, "deleted"), name="installation")
+    assert await world.store.runs.cancelled(run.id) == "withdrawn"
+    await world.store.runs.finish(run.id, 0, "authorisation-withdrawn")
+    await world.hear(removed(world, "deleted"), name="installation", attempt=2)
+    assert world.outcomes()["forgotten"] == 1
+    assert await world.store.runs.get(run.id) is None
+    assert (await world.store.runs.holders(world.repo.id, world.number)).running is None
+
+
+async def test_a_run_that_never_ends_does_not_keep_the_data(world: Any) -> None:
+    await world.say("/codex-debate")
+    run = await world.started()
+    await world.hear(removed(world, "deleted"), name="installation", attempt=FORGET_TRIES)
+    assert await world.store.runs.get(run.id) is None
+
+
+async def test_another_installations_runs_are_left_alone(world: Any) -> None:
+    await world.say("/codex-debate")
+    run = await world.started()
+    await world.hear({"action": "deleted", "installation": {"id": 1}}, name="installation")
+    assert await world.store.runs.cancelled(run.id) is None
+    assert await world.store.runs.get(run.id) == run
