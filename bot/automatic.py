@@ -12,8 +12,8 @@ from bot.begin import begin
 from bot.context import Bot, Scene, attempt, permission, pull
 from bot.events import Actor, PullRequestChanged
 from bot.github import verbs
+from bot.intents import CheckRun
 from bot.policy import Ignore, Start
-from bot.publish import CheckRun
 from bot.repository import config_of, served
 from bot.rules import Facts, Show
 from bot.statuses import CHECK_NAME

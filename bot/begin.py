@@ -10,8 +10,8 @@ import json
 
 from bot import commands, policy, replies
 from bot.context import Scene, attempt
+from bot.intents import CheckRun
 from bot.policy import Running
-from bot.publish import CheckRun
 from bot.statuses import CHECK_NAME
 from bot.store import LostFence
 from bot.store.runs import Claim, Run, Started, Waiting

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from bot.events import Repository
 from bot.github import REPLY_PERMISSIONS, AppClient, GitHub, GitHubError, NotFound, NotInstalled, Unavailable, verbs
 from bot.github.verbs import Reacted
-from bot.publish import Answer, CommentRef, Intent, Place, Published, Publisher, Reaction
+from bot.intents import Answer, CommentRef, Intent, Reaction
+from bot.publish import Place, Published, Publisher
 from bot.settings import Settings
 from bot.store import Store
 from bot.store.runs import new_run_id

@@ -37,7 +37,7 @@ PURE = [
         and path.stem
         in {
             *("events", "payload", "commands", "arguments", "options", "grammar", "policy", "request"),
-            *("config", "statuses", "replies", "redact", "rules", "yaml_lines"),
+            *("config", "statuses", "replies", "redact", "rules", "yaml_lines", "intents"),
         }
     )
 ]

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.github import GitHubError, Unavailable
-from bot.publish import CheckRun, Comment, Publisher
+from bot.intents import CheckRun, Comment
+from bot.publish import Publisher
 from bot.statuses import CHECK_NAME, TABLE, Status
 from bot.store import Newest, Store
 from bot.store.runs import Run

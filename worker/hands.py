@@ -15,7 +15,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from bot.publish import Publisher, Push
+from bot.intents import Push
+from bot.publish import Publisher
 from bot.redact import whole
 from worker import agents, process
 from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed

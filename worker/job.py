@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from bot import replies
 from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, verbs
-from bot.publish import Answer, CommentRef, Place, Publisher, Push, Reaction
+from bot.intents import Answer, CommentRef, Push, Reaction
+from bot.publish import Place, Publisher
 from bot.settings import Settings
 from bot.statuses import Status
 from bot.store import LostFence, Store, StoreAway, TryAgain

@@ -9,7 +9,6 @@ import pytest
 
 from bot import replies
 from bot.github import verbs
-from bot.store import TryAgain
 
 ON = "auto: {on: [opened, reopened, ready_for_review]}\n"
 
@@ -107,19 +106,7 @@ async def test_a_job_that_died_at_any_call_is_finished_by_its_next_try(world: An
     await world.configure(ON)
     await world.standin.commit(world.repo, "second", {"b.txt": "x\n"}, parent="main")
     number = await world.standin.open_pull_request(world.repo, "second", "main", "Second", "")
-    payload = world.standin.deliveries[-1].payload
-    for attempt in range(1, 20):
-        world.standin.clear_faults()
-        before = len(world.standin.journal)
-        world.standin.fail_next(method, "/", status=502, when="after", times=1)
-        try:
-            await world.hear(payload, attempt=min(attempt, 5), name="pull_request")
-        except TryAgain:
-            continue
-        if not any(request.fault for request in world.standin.journal[before:]):
-            break
-    world.standin.clear_faults()
-    await world.hear(payload, attempt=2, name="pull_request")
+    await world.hear_in_spite_of_faults(method)
     run = await world.started(number)
     assert [check.external_id for check in world.checks()] == [run.id]
     assert await world.enqueued(run.id)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bot import replies
-from bot.handlers import EVENT_TRIES
 from bot.store import StoreAway, TryAgain
 
 # ---- A review -------------------------------------------------------------------------------------------------------
@@ -50,21 +49,8 @@ async def test_the_same_event_twice_is_one_run(world: Any) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
 async def test_a_job_that_died_at_any_call_is_finished_by_its_next_try(world: Any, method: str) -> None:
-    """The answer to one request after another is lost: each time the job ends and is tried again as the same job."""
     comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
-    payload = world.standin.deliveries[-1].payload
-    for attempt in range(1, 20):
-        world.standin.clear_faults()
-        before = len(world.standin.journal)
-        world.standin.fail_next(method, "/", status=502, when="after", times=1)
-        try:
-            await world.hear(payload, attempt=min(attempt, EVENT_TRIES - 1), name="issue_comment")
-        except TryAgain:
-            continue
-        if not any(request.fault for request in world.standin.journal[before:]):
-            break
-    world.standin.clear_faults()
-    await world.hear(payload, attempt=2, name="issue_comment")
+    await world.hear_in_spite_of_faults(method)
     run = await world.started()
     assert [check.external_id for check in world.checks()] == [run.id]
     assert world.reactions(comment) == ["eyes"]

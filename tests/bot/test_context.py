@@ -9,17 +9,14 @@ from typing import Any
 import pytest
 
 from bot.context import Scene, attempt, permission, pull, utc_now
-from bot.events import Repository
 from bot.github import Unavailable
-from bot.publish import Answer
+from bot.intents import Answer
 
 
 @pytest.fixture
 def scene(world: Any) -> Scene:
-    installation = world.standin.installation_id(world.repo)
-    github = world.bot.app.installation(installation, world.repo.id)
-    repository = Repository(world.repo.id, world.repo.full_name)
-    return Scene(world.bot, github, installation, repository, world.number, None, again=False)
+    made: Scene = world.scene()
+    return made
 
 
 def test_times_are_whole_seconds_in_utc() -> None:

@@ -13,21 +13,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.github import GitHub, NotFound, Unavailable
-from bot.publish import (
-    Answer,
-    CheckRun,
-    Comment,
-    CommentRef,
-    Intent,
-    Place,
-    Published,
-    Publisher,
-    Push,
-    Reaction,
-    dump_intent,
-    load_intent,
-    name_of,
-)
+from bot.intents import Answer, CheckRun, Comment, CommentRef, Push, Reaction, dump_intent, name_of
+from bot.publish import Place, Published, Publisher
 from bot.store import LostFence, Outbox, Store
 from bot.store.runs import Ceilings, Repository, Run
 
@@ -208,43 +195,6 @@ def annotation(line: int) -> dict[str, Any]:
 
 
 PUSH = Push("w5j1r6kd", "/1", "refs/heads/codex-debate/pr-12/w5j1r6kd", "a" * 40, "b" * 40, b"PACK\x00\xff", b"{}")
-
-
-# ---- Intents as they are stored -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "intent",
-    [
-        Reaction(CommentRef(REPO, 7), "eyes"),
-        Answer("7", NUMBER, "Unknown flag \N{PILE OF POO}", after=7),
-        check("completed", annotations=(annotation(1),), actions=({"label": "Run again"},)),
-        comment(),
-        PUSH,
-        replace(PUSH, ref=None),
-    ],
-    ids=lambda intent: type(intent).__name__,
-)
-def test_an_intent_comes_back_as_it_was_stored(intent: Intent) -> None:
-    assert load_intent(dump_intent(intent)) == intent
-
-
-def test_there_is_one_name_for_each_thing_that_there_shall_be() -> None:
-    intents: list[Intent] = [
-        Reaction(CommentRef(REPO, 7), "eyes"),
-        Reaction(CommentRef(REPO, 7), "rocket"),
-        Reaction(CommentRef(REPO, 8), "eyes"),
-        Answer("7", NUMBER, "a"),
-        check(),
-        check(name="codex-debate/lens"),
-        comment(),
-        comment(slot=1),
-        PUSH,
-        replace(PUSH, path="/3"),
-    ]
-    assert len({name_of(intent) for intent in intents}) == len(intents)
-    assert name_of(check()) == name_of(check("completed"))
-    assert name_of(comment("one")) == name_of(comment("two"))
 
 
 # ---- Each kind ------------------------------------------------------------------------------------------------------

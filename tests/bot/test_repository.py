@@ -8,7 +8,6 @@ import pytest
 
 from bot.config import Auto, BadConfig, Config
 from bot.context import Scene
-from bot.events import Repository
 from bot.repository import config_of, served
 
 AUTO = Config(auto=Auto(on=("opened",)))
@@ -16,10 +15,8 @@ AUTO = Config(auto=Auto(on=("opened",)))
 
 @pytest.fixture
 def scene(world: Any) -> Scene:
-    installation = world.standin.installation_id(world.repo)
-    github = world.bot.app.installation(installation, world.repo.id)
-    repository = Repository(world.repo.id, world.repo.full_name)
-    return Scene(world.bot, github, installation, repository, world.number, None, again=False)
+    made: Scene = world.scene()
+    return made
 
 
 async def test_no_branch_and_no_file_say_nothing(scene: Scene) -> None:
@@ -52,4 +49,4 @@ async def test_without_a_list_the_app_owners_account_is_served(world: Any, scene
     assert await served(scene, owner)
     assert not await served(scene, owner + 1)
     world.use(allow=("octo-*",))
-    assert await served(Scene(world.bot, *[getattr(scene, name) for name in Scene.__slots__][1:]), owner + 1)
+    assert await served(world.scene(), owner + 1)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bot.github import Forbidden, Unavailable
-from bot.publish import CheckRun, Comment, Published
+from bot.intents import CheckRun, Comment
+from bot.publish import Published
 from bot.statuses import Status
 from bot.store import Store
 from tests.worker.conftest import Change

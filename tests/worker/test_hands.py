@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from bot.github import GitHub
-from bot.publish import Place, Publisher, Push
+from bot.intents import Push
+from bot.publish import Place, Publisher
 from bot.store import Store
 from tests.worker.conftest import Change, git
 from worker import agents, hands

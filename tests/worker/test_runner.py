@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.github import GitHub
-from bot.publish import Place, Publisher, Push
+from bot.intents import Push
+from bot.publish import Place, Publisher
 from bot.store import LostFence, Store
 from bot.store.runs import Ceilings, Repository, Run
 from worker.debate.flow import (

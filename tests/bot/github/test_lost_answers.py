@@ -12,7 +12,8 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from bot.github import AppClient, Unavailable, open_session
-from bot.publish import Answer, CheckRun, Comment, CommentRef, Intent, Place, Publisher, Reaction
+from bot.intents import Answer, CheckRun, Comment, CommentRef, Intent, Reaction
+from bot.publish import Place, Publisher
 from bot.settings import Settings
 from bot.store import Store
 from deploy.standin import Repo, StandIn
