@@ -10,28 +10,31 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ParamSpec, Protocol, TypeVar
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler
 
 from bot import events, payload
+from bot.body import BODY_LIMIT, TOO_LARGE, Bodies, Refused
 from bot.settings import WEBHOOK_SECRET_LENGTH
 from bot.store import StoreAway
 from bot.telemetry import Metrics, log
 
-BODY_LIMIT = 25 * 1024 * 1024
-"""Bytes of the largest delivery: GitHub sends none that is larger (docs.github.com, "Webhook events and payloads")."""
-BODY_SECONDS = 10.0
-"""Limit for reading a body. GitHub itself gives up after 10 s."""
+ANSWER_SECONDS = 9.0
+"""From a request's head to its answer, a slow sender and a slow store together. GitHub gives up after 10 s
+(docs.github.com, "Best practices for using webhooks")."""
+AT_THE_STORE = 64
+"""Deliveries that are handed on at once, and so connections to the store; others wait for their turn."""
 THREAD_BYTES = 256 * 1024
-"""A larger body is read in a thread, so that others are answered meanwhile."""
+"""A larger body is checked and read in a thread, so that others are answered meanwhile."""
 
 _JSON = re.compile(r'application/json(?:\s*;\s*charset="?utf-8"?)?\s*', re.IGNORECASE)
-_EVENT = re.compile(r"[a-z_]{1,64}")
+_EVENT = re.compile(r"[a-z0-9_]{1,64}")
 _DELIVERY = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 
 class Queue(Protocol):
@@ -53,6 +56,8 @@ class _Door:
     queue: Queue
     missing: Missing
     metrics: Metrics
+    bodies: Bodies = field(default_factory=Bodies)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_THE_STORE))
 
 
 DOOR: web.AppKey[_Door] = web.AppKey("door", _Door)
@@ -62,7 +67,7 @@ def create_app(secret: str, queue: Queue, *, missing: Missing, metrics: Metrics)
     """Return the application. Raises ValueError where the webhook secret is too short to be one."""
     if len(secret) < WEBHOOK_SECRET_LENGTH:
         raise ValueError(f"the webhook secret has fewer than {WEBHOOK_SECRET_LENGTH} characters")
-    app = web.Application(middlewares=[_guarded])
+    app = web.Application()
     app[DOOR] = _Door(secret, queue, missing, metrics)
     app.router.add_post("/webhook", webhook)
     app.router.add_get("/healthz", healthz)
@@ -70,38 +75,19 @@ def create_app(secret: str, queue: Queue, *, missing: Missing, metrics: Metrics)
     return app
 
 
-class _Refused(Exception):  # noqa: N818 - a delivery that is not taken
-    """A delivery that is answered without being handed on. It holds our own words alone."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-
-
-@web.middleware
-async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a fault of ours with a fixed sentence; nothing of it is shown outside."""
-    try:
-        return await handler(request)
-    except (web.HTTPException, asyncio.CancelledError):
-        raise
-    except Exception:  # noqa: BLE001 - the one place in front of the outside
-        log(__name__).exception("request failed", path=request.path)
-        return web.Response(status=500, text="Something went wrong here; the operator's log has it.\n")
-
-
 async def webhook(request: web.Request) -> web.Response:
     """Take a delivery: 202 where it is signed and readable, whether it is of use or not."""
     door = request.app[DOOR]
     began = time.monotonic()
     fields: dict[str, object] = {}
+    status = 500  # unless something better is known: the listener answers a fault of ours
     try:
-        sentence = await _take(request, door, fields)
+        sentence = await _take(request, door, fields=fields)
         status = 202
-    except _Refused as refused:
+    except Refused as refused:
         status, sentence = refused.status, refused.sentence
-    door.metrics.deliveries.labels(str(status)).inc()
+    finally:
+        door.metrics.deliveries.labels(str(status)).inc()
     took = round((time.monotonic() - began) * 1000, 1)
     log(__name__).info("delivery", status=status, answer=sentence, ms=took, **fields)
     response = web.Response(status=status, text=f"{sentence}\n")
@@ -111,71 +97,70 @@ async def webhook(request: web.Request) -> web.Response:
     return response
 
 
-async def _take(request: web.Request, door: _Door, fields: dict[str, object]) -> str:
-    """Hand a delivery on and return what to say. Raises `_Refused`."""
+async def _take(request: web.Request, door: _Door, *, fields: dict[str, object]) -> str:
+    """Hand a delivery on and return what to say. Raises `Refused`.
+
+    The order of the checks is part of the promise: what is wrong first is answered, and nobody learns what is behind
+    the signature who cannot sign. `fields` is what the log line says besides.
+    """
+    until = asyncio.get_running_loop().time() + ANSWER_SECONDS
+    if (request.content_length or 0) > BODY_LIMIT:
+        raise Refused(413, TOO_LARGE)
     _check_type(request)
-    raw = await _body(request)
-    fields["bytes"] = len(raw)
-    if not payload.signed(raw, request.headers.getall("X-Hub-Signature-256", []), door.secret):
-        raise _Refused(401, "The signature is missing or does not match.")
-    name, delivery = _names(request)
-    fields.update(name=name, delivery=delivery)
-    try:
-        body = await _slim(name, raw)
-    except payload.Unreadable:
-        raise _Refused(400, "The body is not JSON as GitHub writes it.") from None
+    body = await _read(request, door, fields=fields, until=until)
     if body is None:
         return "Accepted: nothing to do."
     try:
-        fresh = await door.queue.enqueue_event(delivery.lower(), name, body)
-    except StoreAway:
-        raise _Refused(503, "The store is away; deliver it again later.") from None
+        async with asyncio.timeout_at(until), door.turns:
+            fresh = await door.queue.enqueue_event(str(fields["delivery"]), str(fields["name"]), body)
+    except (StoreAway, TimeoutError):
+        raise Refused(503, "The store is away; deliver it again later.") from None
     return "Accepted." if fresh else "Accepted: a repetition."
-
-
-async def _slim(name: str, raw: bytes) -> str | None:
-    """Return what is read of a payload, or None where it tells of no event."""
-
-    def work() -> str | None:
-        return events.slim(name, payload.read(raw))
-
-    return work() if len(raw) <= THREAD_BYTES else await asyncio.to_thread(work)
 
 
 def _check_type(request: web.Request) -> None:
     kinds = request.headers.getall("Content-Type", [])
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
-        raise _Refused(415, "Set the App's content type to application/json.")
-    if any(each.strip().lower() != "identity" for each in request.headers.getall("Content-Encoding", [])):
-        raise _Refused(415, "An encoded body is not read.")
+        raise Refused(415, "Set the App's content type to application/json.")
+    if "Content-Encoding" in request.headers:
+        raise Refused(415, "An encoded body is not read; send it as it is.")
 
 
-async def _body(request: web.Request) -> bytes:
-    """Return the body as it came. Stops at the limit, in bytes and in time."""
-    if (request.content_length or 0) > BODY_LIMIT:
-        raise _Refused(413, "The body is too large.")
-    raw = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.content.iter_any():
-                raw += part
-                if len(raw) > BODY_LIMIT:
-                    raise _Refused(413, "The body is too large.")
-    except TimeoutError:
-        raise _Refused(400, "The body did not arrive in time.") from None
-    except (web.RequestPayloadError, web.PayloadAccessError, HttpProcessingError, OSError):
-        raise _Refused(400, "The body did not arrive whole.") from None
-    return bytes(raw)
+async def _read(request: web.Request, door: _Door, *, fields: dict[str, object], until: float) -> str | None:
+    """Return what is queued of a delivery, or None where it tells of no event. Raises `Refused`.
+
+    The payload itself, which may be large, is let go before anything else is waited for.
+    """
+    async with door.bodies.reading(request, until=until) as raw:
+        fields["bytes"] = len(raw)
+        signatures = request.headers.getall("X-Hub-Signature-256", [])
+        if not await _aside(len(raw), payload.signed, raw, signatures, door.secret):
+            raise Refused(401, "The signature is missing or does not match.")
+        try:
+            found = await _aside(len(raw), payload.read, raw)
+        except payload.Unreadable:
+            raise Refused(400, "The body is not JSON as GitHub writes it.") from None
+    name = _header(request, "X-GitHub-Event", shape=_EVENT, what="an event's name")
+    delivery = _header(request, "X-GitHub-Delivery", shape=_DELIVERY, what="a UUID").lower()
+    fields.update(name=name, delivery=delivery)
+    return events.slim(name, found)
 
 
-def _names(request: web.Request) -> tuple[str, str]:
-    names = request.headers.getall("X-GitHub-Event", [])
-    deliveries = request.headers.getall("X-GitHub-Delivery", [])
-    if len(names) != 1 or not _EVENT.fullmatch(names[0]):
-        raise _Refused(400, "The header X-GitHub-Event is missing or not an event's name.")
-    if len(deliveries) != 1 or not _DELIVERY.fullmatch(deliveries[0]):
-        raise _Refused(400, "The header X-GitHub-Delivery is missing or not a UUID.")
-    return names[0], deliveries[0]
+async def _aside(
+    size: int, work: Callable[_Arguments, _Answer], *arguments: _Arguments.args, **options: _Arguments.kwargs
+) -> _Answer:
+    """Return what `work` returns, which takes long for a large body."""
+    if size <= THREAD_BYTES:
+        return work(*arguments, **options)
+    return await asyncio.to_thread(work, *arguments, **options)
+
+
+def _header(request: web.Request, name: str, *, shape: re.Pattern[str], what: str) -> str:
+    """Return the only header of a name. Raises `Refused`."""
+    found = request.headers.getall(name, [])
+    if len(found) != 1 or not shape.fullmatch(found[0]):
+        raise Refused(400, f"The header {name} is missing or not {what}.")
+    return found[0]
 
 
 async def healthz(request: web.Request) -> web.Response:

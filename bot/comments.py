@@ -20,6 +20,10 @@ from bot.repository import config_of, served
 from bot.store.runs import Full, Person, Repeat
 from bot.telemetry import log
 
+FLOOD_SECONDS = 60
+"""For so long a pull request's commands that found no place are told so once: many commands are few replies, and hold
+up nobody else (threats.md T33)."""
+
 
 async def handle_comment(bot: Bot, event: CommentCreated, *, again: bool) -> str:
     """Handle a new comment, and return what became of it, in a word or two for the log.
@@ -144,10 +148,12 @@ async def _start(scene: Scene, event: CommentCreated, start: Start, *, line: str
         await bot.store.approvals.approve(scene.repository.id, number, head_sha=start.pull.head.sha, by=by)
     run = request.by_command(event, start, bot.settings, run_id=bot.new_id(), now=bot.now())
     claim, word = await begin(scene, run, text_key=request.text_key(event, line))
+    place = f"{scene.repository.id}:{scene.number}"
     match claim:
         case Full():
-            return await _tell(scene, Tell(policy.full()))
+            return await _tell(scene, Tell(policy.full(), once=f"full:{place}", seconds=FLOOD_SECONDS))
         case Repeat(run):
-            return await _tell(scene, Tell(policy.repeat(await running(scene, run))))
+            told = policy.repeat(await running(scene, run))
+            return await _tell(scene, Tell(told, once=f"repeat:{place}", seconds=FLOOD_SECONDS))
         case _:
             return word

@@ -19,6 +19,8 @@ DIGITS_LIMIT = 32
 """Characters of the longest whole number; ids have at most 19."""
 
 _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""How half of a surrogate pair is written: nothing else in strict UTF-8 becomes one."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -26,7 +28,7 @@ class Unreadable(Exception):  # noqa: N818 - it names what the payload is
     """The bytes are no payload that we read."""
 
 
-def signed(raw: bytes, signatures: Sequence[str], secret: str) -> bool:
+def signed(raw: bytes | bytearray, signatures: Sequence[str], secret: str) -> bool:
     """Return whether the only signature given is GitHub's over exactly these bytes.
 
     SHA-256 in lower-case hexadecimal digits alone, as GitHub sends it; an empty secret signs nothing.
@@ -38,7 +40,7 @@ def signed(raw: bytes, signatures: Sequence[str], secret: str) -> bool:
     return hmac.compare_digest(expected.encode(), signatures[0].encode())
 
 
-def read(raw: bytes) -> dict[str, Any]:
+def read(raw: bytes | bytearray) -> dict[str, Any]:
     """Return a payload as GitHub meant it. Raises `Unreadable`.
 
     What two readers could understand in two ways is refused: repeated keys, numbers that are none, bytes that are not
@@ -51,9 +53,9 @@ def read(raw: bytes) -> dict[str, Any]:
         )
     except (ValueError, RecursionError):
         raise Unreadable from None
-    if not isinstance(payload, dict):
+    if not isinstance(payload, dict) or _deeper(payload, DEPTH_LIMIT):
         raise Unreadable
-    cleaned: dict[str, Any] = _clean(payload, DEPTH_LIMIT)
+    cleaned: dict[str, Any] = _clean(payload) if _HALF.search(text) else payload
     return cleaned
 
 
@@ -81,14 +83,31 @@ def _float(digits: str) -> float:
     return number
 
 
-def _clean(value: Any, levels: int) -> Any:  # noqa: ANN401 - JSON has no type of its own
-    """Return a value without lone surrogates. Raises `Unreadable` where it is deeper than `levels`."""
-    if isinstance(value, str):
-        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if not isinstance(value, (dict, list)):
-        return value
-    if levels == 0:
-        raise Unreadable
-    if isinstance(value, list):
-        return [_clean(each, levels - 1) for each in value]
-    return {_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", key): _clean(each, levels - 1) for key, each in value.items()}
+def _deeper(payload: dict[str, Any], levels: int) -> bool:
+    """Return whether a value has more than so many levels."""
+    level: list[Any] = [payload]
+    while level and levels:
+        levels -= 1
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(each, (dict, list))
+        ]
+    return bool(level)
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON has no type of its own
+    """Return a value without lone surrogates. Raises `Unreadable` where two keys become one by it."""
+    match value:
+        case str():
+            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+        case list():
+            return [_clean(each) for each in value]
+        case dict():
+            found = {_clean(key): _clean(each) for key, each in value.items()}
+            if len(found) != len(value):
+                raise Unreadable
+            return found
+        case _:
+            return value

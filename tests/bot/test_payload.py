@@ -8,7 +8,7 @@ import hmac
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.payload import Unreadable, read, signed
@@ -72,6 +72,7 @@ def deep(levels: int) -> bytes:
         b'{"a": 1} {"b": 2}',
         b'{"action": "created", "action": "edited"}',
         b'{"a": {"b": 1, "b": 1}}',
+        b'{"\\ud800": 1, "\\udfff": 2}',
         b'{"a": NaN}',
         b'{"a": Infinity}',
         b'{"a": -Infinity}',
@@ -98,6 +99,11 @@ def test_sixty_four_levels_are_read() -> None:
     assert read(deep(64))
 
 
+def test_brackets_in_a_text_are_no_levels() -> None:
+    text = "[{" * 1000
+    assert read(json.dumps({"a": text}).encode()) == {"a": text}
+
+
 def test_half_a_surrogate_pair_is_replaced_and_a_whole_one_is_kept() -> None:
     found = read(b'{"a\\ud800": ["\\udc00x", {"b": "\\ud83d\\ude00"}]}')
     assert found == {"a\ufffd": ["\ufffdx", {"b": "\U0001f600"}]}
@@ -110,11 +116,13 @@ plain = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), plain))
 def test_what_json_says_is_what_is_read(payload: dict[str, object]) -> None:
     assert read(json.dumps(payload).encode()) == payload
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     with contextlib.suppress(Unreadable):
