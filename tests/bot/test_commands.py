@@ -495,7 +495,11 @@ INPUTS: list[tuple[int, Callable[[str], bool], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("number", "outcome", "text"), INPUTS, ids=lambda value: ascii(value)[:40])
+def name_of(value: object) -> str:
+    return getattr(value, "__name__", "") or ascii(value)[:40]
+
+
+@pytest.mark.parametrize(("number", "outcome", "text"), INPUTS, ids=name_of)
 def test_the_hostile_inputs(number: int, outcome: Callable[[str], bool], text: str) -> None:
     assert outcome(text), number
 

@@ -88,12 +88,13 @@ async def test_a_draft_is_debated_when_it_is_ready(story: Story) -> None:
 async def test_an_automatic_debate_stands_on_its_authors_permission(story: Story) -> None:
     """threats.md, input 63: also where nobody commanded it is asked again before the push."""
     github = story.machine.github
-    github.create_user("maintainer")
-    github.set_permission(story.repo, "maintainer", "write")
+    author = f"author-{story.repo.id}"
+    github.create_user(author)
+    github.set_permission(story.repo, author, "write")
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
-    await story.opens(BASE | AUTO, CHANGE, author="maintainer")
+    await story.opens(BASE | AUTO, CHANGE, author=author)
     await until(lambda: story.briefs("reviewer"))
-    github.set_permission(story.repo, "maintainer", "read")
+    github.set_permission(story.repo, author, "read")
     end = await story.ends()
     assert end.state.status == "authorisation-withdrawn"
     assert end.commits == []
