@@ -39,7 +39,8 @@ async def run_bot(
         return []
 
     async with open_session(settings.github_api_url) as session:
-        bot = Bot(settings, store, AppClient(settings, session, pacer=store.pace), metrics)
+        app = AppClient(settings, session, pacer=store.pace)
+        bot = Bot(settings, store, app, metrics)
         worker = store.queue.worker(EVENTS, handle_event, concurrency=EVENTS_AT_ONCE, context={"bot": bot})
         secret = settings.github_webhook_secret.get_secret_value()
         web = create_app(secret, store.queue, missing=missing, metrics=metrics)
@@ -51,4 +52,5 @@ async def run_bot(
             await worker.serve(stop)
         finally:
             await listener.close()
+            await app.revoke_tokens()
     log(__name__).info("bot ended")

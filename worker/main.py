@@ -35,10 +35,14 @@ async def run_worker(
             log(__name__).warning("seat cannot be filled", setting=seat, reason=refusal)
     async with open_session(settings.github_api_url) as session:
         mirrors = Mirrors(settings.state_dir / "mirrors")
-        office = Office(settings, store, AppClient(settings, session, pacer=store.pace), mirrors, sleep=sleep)
+        app = AppClient(settings, session, pacer=store.pace)
+        office = Office(settings, store, app, mirrors, sleep=sleep)
         worker = store.queue.worker(RUNS, take_run, concurrency=settings.concurrency, context={"office": office})
         log(__name__).info("worker started", concurrency=settings.concurrency)
-        await worker.serve(stop)
+        try:
+            await worker.serve(stop)
+        finally:
+            await app.revoke_tokens()
     log(__name__).info("worker ended")
 
 

@@ -7,6 +7,7 @@ stored or handed to a program's arguments from here. Nothing here looks into one
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ JWT_KEPT = 240
 """Seconds for which one JWT is used."""
 TOKEN_MARGIN = 300
 """Seconds before a token's end from which another one is made (it lives for an hour)."""
+REVOKE_SECONDS = 3.0
+"""Limit for ending the tokens of a process that ends."""
 SKEW_SECONDS = 30
 """Seconds by which GitHub's clock may differ from ours before that counts as the reason why a JWT was refused. Whole
 seconds and the way of an answer make a few; the least that GitHub refuses is `JWT_BACKDATED`."""
@@ -199,6 +202,23 @@ class AppClient:
             owner_id, owner_login = await self.owner()
             self._identity = AppIdentity(app.id, app.slug, bot.id, bot.login, owner_id, owner_login)
         return self._identity
+
+    async def revoke_tokens(self) -> None:
+        """End all tokens that this process holds, as far as GitHub takes that within `REVOKE_SECONDS`.
+
+        For the process's end (threats.md T30): they would live on for up to an hour.
+        """
+        held, self._tokens = list(self._tokens.values()), {}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REVOKE_SECONDS):
+                await asyncio.gather(*map(self._revoke, held), return_exceptions=True)
+
+    async def _revoke(self, token: _Token) -> None:
+        async def credential(_refused: str | None) -> str:
+            return token.token.get_secret_value()
+
+        # On the App's own lane: it creates no content, and waits for no turn to write.
+        await self._with(credential, None).delete("/installation/token")
 
     async def _describe(self) -> _App:
         if self._app is None:

@@ -17,12 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
 from bot.github import AppClient, AppUnknown, Clock, NotInstalled, Unavailable
+from bot.github import app as app_module
 from bot.github.app import API_PERMISSIONS, FETCH_PERMISSIONS, JWT_BACKDATED, JWT_KEPT, SKEW_SECONDS, TOKEN_MARGIN
 from bot.github.limits import PATIENCE_SECONDS, WRITES
 from bot.redact import redact
 from bot.settings import Settings
 from bot.store import Store
 from deploy.standin import Repo, StandIn
+from deploy.standin.record import FaultOptions
 from worker.git import GitUnknown, Remote
 from worker.git.commit import remote_sha
 
@@ -344,3 +346,25 @@ async def test_a_token_is_no_write_that_takes_a_turn(
         await github.post(path, {"body": str(number)})
     with pytest.raises(Unavailable, match="writes no more"):
         await github.post(path, {"body": "one too many"})
+
+
+async def test_the_tokens_of_a_process_end_with_it(standin: StandIn, app: AppClient, repo: Repo) -> None:
+    """threats.md T30."""
+    installation = standin.installation_id(repo)
+    held = [await app.git_token(installation, repo.id, write=write) for write in (True, False)]
+    await app.revoke_tokens()
+    assert [each.status for each in standin.requests("DELETE", "/installation/token")] == [204, 204]
+    assert not set(held) & set(standin._site.tokens._tokens)
+    assert await app.git_token(installation, repo.id, write=True) not in held, "who goes on gets others"
+
+
+async def test_a_github_that_does_not_answer_holds_no_process_back(
+    standin: StandIn, app: AppClient, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "REVOKE_SECONDS", 0.1)
+    await app.git_token(standin.installation_id(repo), repo.id, write=False)
+    faults: list[FaultOptions] = [{"hang": True}, {"status": 503}, {"drop": True}]
+    for fault in faults:
+        standin.fail_next("DELETE", "/installation/token", **fault)
+        await app.revoke_tokens()
+        await app.git_token(standin.installation_id(repo), repo.id, write=False)

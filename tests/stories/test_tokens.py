@@ -1,0 +1,48 @@
+"""Tokens over the life of bot and worker: narrow, nowhere written down, ended with the process (threats.md T30)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from telling import Story, finding, section, verdict
+
+from deploy.machine import machine
+
+NEEDED = {
+    "checks": "write",
+    "contents": "write",
+    "issues": "write",
+    "metadata": "read",
+    "pull_requests": "write",
+}
+
+
+async def test_tokens_open_one_repository_stand_nowhere_and_end_with_the_process(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.json"
+    seat = f"scripted:{scenario}"
+    folder = tmp_path / "machine"
+    async with machine(folder, reviewer=seat, author=seat) as made:
+        repo = await made.github.create_repository("you/tidebook")
+        await made.github.create_repository("you/other")
+        story = Story(made, scenario, tmp_path / "briefs", repo)
+        story.plays(
+            verdict(finding()), section("F1 fixed", edits={"app.py": "x = 3\n"}), verdict(finding(status="resolved"))
+        )
+        await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
+        end = await story.reviewed()
+        assert end.state.status == "consensus"
+
+        asked = [each for each in made.github.requests("POST") if each.path.endswith("/access_tokens")]
+        assert asked
+        for request in asked:
+            assert request.body["repository_ids"] == [repo.id]
+            assert request.body["permissions"]
+            assert all(NEEDED[name] in {level, "write"} for name, level in request.body["permissions"].items())
+
+        tokens = [value.encode() for value in made.github._site.tokens._tokens]
+        assert tokens
+        written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+        assert repo.full_name.encode() in written, "the store's own file is among them"
+        assert not [token for token in tokens if token in written]
+        github = made.github
+    assert github._site.tokens._tokens == {}, "what the process held is ended with it"
