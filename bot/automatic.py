@@ -9,8 +9,8 @@ from typing import assert_never
 
 from bot import request, rules
 from bot.begin import begin
-from bot.context import Bot, Scene, attempt, permission, pull
-from bot.events import Actor, PullRequestChanged
+from bot.context import Bot, Scene, approver_of, attempt, permission, pull
+from bot.events import PullRequestChanged
 from bot.github import verbs
 from bot.intents import CheckRun
 from bot.policy import Ignore, Start
@@ -23,19 +23,22 @@ MEANING_SECONDS = 30 * 86400
 """For so long an event about a pull request is known again under another delivery id (decisions.md 1.2)."""
 
 
-async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, again: bool) -> str:
+async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, delivery: str) -> str:
     """Handle a change of a pull request, and return what became of it, in a word or two for the log.
 
     Raises `Unavailable` while GitHub is away, `NotInstalled`, `GitHubError` and `StoreAway`.
     """
     meaning = (event.repository.id, event.number, event.action, event.head_sha, event.updated_at)
     cause = f"pull:{':'.join(map(str, meaning))}"
-    if await bot.store.runs.seen(cause, MEANING_SECONDS) and not again:
+    if await bot.store.runs.seen(cause, MEANING_SECONDS, by=delivery):
         return "repeated"
+    await bot.store.installations.heard(
+        event.installation_id, event.repository.id, full_name=event.repository.full_name
+    )
     if event.action not in rules.ACTIONS:
         return "recorded"
     github = bot.app.installation(event.installation_id, event.repository.id)
-    scene = Scene(bot, github, event.installation_id, event.repository, event.number, None, again)
+    scene = Scene(bot, github, event.installation_id, event.repository, event.number, None, delivery)
     if not await served(scene, event.owner_id):
         return "ignored: not served"
     facts = await _facts(scene, event.action)
@@ -52,7 +55,7 @@ async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, again: boo
 
 
 async def _facts(scene: Scene, action: str) -> Facts:
-    """Read what the decision depends on, and no more than that."""
+    """Read what the decision depends on."""
     found = await pull(scene, scene.number)
     if found is None or rules.closed_to_us(found):
         return Facts(found)
@@ -60,14 +63,14 @@ async def _facts(scene: Scene, action: str) -> Facts:
     if rules.off(action, config):
         return Facts(found, config)
     author = await permission(scene, found.user.login) if found.user else None
-    approver = await scene.bot.store.approvals.approver(scene.repository.id, scene.number, head_sha=found.head.sha)
+    approver = await approver_of(scene, found)
     named = await verbs.check_runs(scene.github, scene.repo, found.head.sha, name=CHECK_NAME)
     ours = (await scene.bot.app.identity(scene.github)).id
     return Facts(
         found,
         config,
         author,
-        Actor(approver.id, approver.login, "User") if approver else None,
+        approver,
         tuple(each for each in named if each.app is not None and each.app.id == ours),
     )
 

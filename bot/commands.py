@@ -32,39 +32,8 @@ from bot.options import (
     Review,
     Status,
     Stop,
-    is_branch_name,
     is_pull_number,
 )
-
-__all__ = [
-    "COMMENT_LIMIT",
-    "LINE_LIMIT",
-    "PROMPT_LIMIT",
-    "VERBS",
-    "Answer",
-    "Approve",
-    "Board",
-    "CodeDebate",
-    "Command",
-    "Config",
-    "Discuss",
-    "Help",
-    "Lens",
-    "Options",
-    "Push",
-    "Reading",
-    "Refusal",
-    "Retry",
-    "Review",
-    "Status",
-    "Stop",
-    "Verb",
-    "available",
-    "help_text",
-    "is_branch_name",
-    "not_yet",
-    "parse",
-]
 
 COMMENT_LIMIT = 65_536
 """Characters of a comment that are searched for commands: the most that GitHub says a comment has (see `PROMPT_LIMIT`).

@@ -6,41 +6,42 @@ policy.py's, every sentence replies.py's. Most comments are none of our business
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from typing import assert_never
 
 from bot import commands, policy, replies, request
 from bot.begin import begin, running
-from bot.commands import Approve, Command, Help, Reading, Review
+from bot.commands import Command, Reading
 from bot.config import Config
-from bot.context import Bot, Scene, permission, pull
+from bot.context import Bot, Scene, approver_of, permission, pull
 from bot.events import CommentCreated
 from bot.github import GitHubError, NotInstalled, Unavailable, verbs
-from bot.policy import Facts, Ignore, Server, Start, Tell
+from bot.options import Approve, Help, Review
+from bot.policy import Facts, Ignore, Start, Tell
 from bot.repository import config_of, served
 from bot.store.runs import Full, Person, Repeat
 from bot.telemetry import log
 
 FLOOD_SECONDS = 60
-"""For so long a pull request's commands that found no place are told so once: many commands are few replies, and hold
-up nobody else (threats.md T33)."""
+"""For so long the same reply is given once under an issue or pull request: the same command many times is few replies,
+and holds up nobody else (threats.md T33)."""
 
 
-async def handle_comment(bot: Bot, event: CommentCreated, *, again: bool) -> str:
+async def handle_comment(bot: Bot, event: CommentCreated, *, delivery: str) -> str:
     """Handle a new comment, and return what became of it, in a word or two for the log.
 
     Raises `Unavailable` while GitHub is away, `NotInstalled`, `GitHubError` and `StoreAway`.
     """
-    server = Server(frozenset(bot.settings.bots))
-    scene = _scene(bot, event, again=again)
-    # Only where a listed bot speaks does it matter which one we are.
-    own = (await bot.app.identity(scene.github)).bot_id if event.author.id in server.bots else None
-    ignored = policy.hears(event, server, own)
+    scene = _scene(bot, event, delivery=delivery)
+    ignored = await _ignored(scene, event)
     if ignored:
         return f"ignored: {ignored.reason}"
-    reading = commands.parse(event.text, max_rounds=bot.settings.max_rounds)
+    reading = await _read(bot, event)
     if reading is None:
         return "ignored: no command"
-    if await bot.store.runs.seen(f"comment:{event.repository.id}:{event.comment_id}", None) and not again:
+    await bot.store.installations.heard(event.installation_id, event.repository.id, full_name=scene.repo)
+    if await bot.store.runs.seen(f"comment:{event.repository.id}:{event.comment_id}", None, by=delivery):
         return "repeated"
     try:
         facts = await _facts(scene, event, reading)
@@ -61,20 +62,34 @@ async def handle_comment(bot: Bot, event: CommentCreated, *, again: bool) -> str
             assert_never(decision)
 
 
-async def give_up(bot: Bot, event: CommentCreated) -> None:
+async def give_up(bot: Bot, event: CommentCreated, *, delivery: str) -> None:
     """Tell who commanded that GitHub could not be asked: what cannot be asked counts as no (threats.md, input 71).
 
-    Raises as `handle_comment` does.
+    Nothing is told where the command got so far that a run was claimed. Raises as `handle_comment` does.
     """
-    heard = policy.hears(event, Server(), None) is None
-    if heard and commands.parse(event.text, max_rounds=bot.settings.max_rounds) is not None:
-        scene = _scene(bot, event, again=False)
+    scene = _scene(bot, event, delivery=delivery)
+    if await bot.store.runs.asked(event.repository.id, event.comment_id):
+        return
+    if await _ignored(scene, event) is None and await _read(bot, event) is not None:
         await _tell(scene, Tell(replies.github_away(), once=f"away:{scene.repository.id}:{scene.number}"))
 
 
-def _scene(bot: Bot, event: CommentCreated, *, again: bool) -> Scene:
+def _scene(bot: Bot, event: CommentCreated, *, delivery: str) -> Scene:
     github = bot.app.installation(event.installation_id, event.repository.id)
-    return Scene(bot, github, event.installation_id, event.repository, event.number, event.comment_id, again)
+    return Scene(bot, github, event.installation_id, event.repository, event.number, event.comment_id, delivery)
+
+
+async def _ignored(scene: Scene, event: CommentCreated) -> Ignore | None:
+    """Return why a comment is not heard; None where it is."""
+    bots = frozenset(scene.bot.settings.bots)
+    # Only where a listed bot speaks does it matter which one we are.
+    own = (await scene.bot.app.identity(scene.github)).bot_id if event.author.id in bots else None
+    return policy.hears(event, bots, own)
+
+
+async def _read(bot: Bot, event: CommentCreated) -> Reading:
+    """Return what a comment asks for. Aside: a hostile one may take a second, and others are answered meanwhile."""
+    return await asyncio.to_thread(commands.parse, event.text, max_rounds=bot.settings.max_rounds)
 
 
 # ---- Facts ----------------------------------------------------------------------------------------------------------
@@ -87,9 +102,9 @@ async def _facts(scene: Scene, event: CommentCreated, reading: Reading) -> Facts
     options = reading.options if isinstance(reading, Command) else None
     if isinstance(options, Help):
         return Facts(served=True)
-    asks = await permission(scene, event.author.login)
+    asks = None if event.author.type == "Bot" else await permission(scene, event.author.login)
     number = policy.target(event, reading) if isinstance(reading, Command) else None
-    if not isinstance(options, Review | Approve) or number is None or not policy.writes(asks, event.author.id):
+    if not isinstance(options, Review | Approve) or number is None or not policy.may(event, asks):
         return Facts(served=True, permission=asks)
     try:
         return await _about(scene, asks, options, number=number)
@@ -106,14 +121,13 @@ async def _about(scene: Scene, asks: verbs.Permission | None, options: Review | 
     if found is None:
         return Facts(served=True, permission=asks)
     author = await permission(scene, found.user.login) if found.user else None
-    approver = await scene.bot.store.approvals.approver(scene.repository.id, number, head_sha=found.head.sha)
     base = options.base if isinstance(options, Review) else None
     return Facts(
         served=True,
         permission=asks,
         pull=found,
         author_permission=author,
-        approved=approver is not None,
+        approver=await approver_of(scene, found),
         config=await config_of(scene, found.base.ref) or Config(),
         base_exists=not base or await verbs.branch_sha(scene.github, scene.repo, base) is not None,
     )
@@ -124,8 +138,10 @@ async def _about(scene: Scene, asks: verbs.Permission | None, options: Review | 
 
 async def _tell(scene: Scene, tell: Tell) -> str:
     """Give a short reply, and its reaction."""
-    seen = scene.bot.store.runs.seen
-    if tell.once and await seen(f"once:{tell.once}", tell.seconds) and not scene.again:
+    same = hashlib.sha256(tell.reply.encode()).hexdigest()[:32]
+    place = f"reply:{scene.repository.id}:{scene.number}:{same}"
+    once, seconds = (tell.once, tell.seconds) if tell.once else (place, FLOOD_SECONDS)
+    if await scene.bot.store.runs.seen(f"once:{once}", seconds, by=scene.delivery):
         return "told before"
     scene = scene.replying()
     if not await scene.still_asked():
@@ -148,12 +164,10 @@ async def _start(scene: Scene, event: CommentCreated, start: Start, *, line: str
         await bot.store.approvals.approve(scene.repository.id, number, head_sha=start.pull.head.sha, by=by)
     run = request.by_command(event, start, bot.settings, run_id=bot.new_id(), now=bot.now())
     claim, word = await begin(scene, run, text_key=request.text_key(event, line))
-    place = f"{scene.repository.id}:{scene.number}"
     match claim:
         case Full():
-            return await _tell(scene, Tell(policy.full(), once=f"full:{place}", seconds=FLOOD_SECONDS))
+            return await _tell(scene, Tell(policy.full()))
         case Repeat(run):
-            told = policy.repeat(await running(scene, run))
-            return await _tell(scene, Tell(told, once=f"repeat:{place}", seconds=FLOOD_SECONDS))
+            return await _tell(scene, Tell(policy.repeat(await running(scene, run))))
         case _:
             return word

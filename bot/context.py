@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from bot.events import Repository
+from bot import policy
+from bot.events import Actor, Repository
 from bot.github import REPLY_PERMISSIONS, AppClient, GitHub, GitHubError, NotFound, NotInstalled, Unavailable, verbs
 from bot.github.verbs import Reacted
 from bot.intents import Answer, CommentRef, Intent, Reaction
@@ -49,8 +50,8 @@ class Scene:
     number: int
     comment_id: int | None
     """The command's comment, where one asked."""
-    again: bool
-    """This is another try of the same job: what it has done before does not count as a repetition."""
+    delivery: str
+    """The delivery that is handled: the same in every try of its job, so that what it did before is no repetition."""
 
     @property
     def repo(self) -> str:
@@ -111,6 +112,15 @@ async def permission(scene: Scene, login: str) -> verbs.Permission | None:
         raise
     except GitHubError:
         return None
+
+
+async def approver_of(scene: Scene, found: verbs.PullRequest) -> Actor | None:
+    """Return who approved exactly the head of a pull request, where he may still write here; else None."""
+    place = (scene.repository.id, found.number)
+    person = await scene.bot.store.approvals.approver(*place, head_sha=found.head.sha)
+    if person is None or not policy.writes(await permission(scene, person.login), person.id):
+        return None
+    return Actor(person.id, person.login, "User")
 
 
 async def pull(scene: Scene, number: int) -> verbs.PullRequest | None:

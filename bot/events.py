@@ -188,9 +188,14 @@ class _PullRequestEvent(_Slice):
     sender: _Actor
 
 
+class _WholeInstallation(_Installation):
+    app_id: Id
+    """Only these events say it: no other event's body passes for one of them (the name of an event is not signed)."""
+
+
 class _InstallationEvent(_Slice):
     action: Action
-    installation: _Installation
+    installation: _WholeInstallation
 
 
 class _PingEvent(_Slice):

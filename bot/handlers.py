@@ -14,12 +14,12 @@ from bot.automatic import handle_pull_request
 from bot.comments import give_up, handle_comment
 from bot.context import Bot
 from bot.events import CommentCreated, Event, InstallationChanged, Ping, PullRequestChanged
-from bot.github import GitHubError, NotInstalled, Unavailable
+from bot.github import AppUnknown, GitHubError, NotInstalled, Unavailable
 from bot.store import StoreAway, TryAgain
 from bot.telemetry import log
 
 EVENT_TRIES = 6
-"""Tries of one event while GitHub is away: over about a minute."""
+"""Tries of one event while GitHub is away: over about a minute, or for as long as it asks to wait."""
 FORGET_TRIES = 120
 """Tries of forgetting an installation while its last runs come to their end."""
 FORGET_SECONDS = 30.0
@@ -36,15 +36,16 @@ async def handle_event(ctx: dict[str, Any], delivery_id: str, name: str, body: s
     event = events.parse(name, json.loads(body))
     line: dict[str, object] = {"name": name, "delivery": delivery_id, "attempt": attempt, **_about(event)}
     try:
-        outcome = await _handle(bot, event, attempt=attempt)
+        outcome = await _handle(bot, event, delivery=delivery_id, attempt=attempt)
     except Unavailable as away:
         if attempt < EVENT_TRIES:
             log(__name__).warning("event waits", error=str(away), **line)
             raise TryAgain(_pause(attempt, away.retry_after)) from away
         outcome, line["error"] = "given up", str(away)
-        await _tell_given_up(bot, event)
-    except NotInstalled as gone:
-        outcome, line["error"] = "not installed", str(gone)
+        await _tell_given_up(bot, event, delivery=delivery_id)
+    except (NotInstalled, AppUnknown) as gone:
+        outcome = "not installed" if isinstance(gone, NotInstalled) else "failed"
+        line["error"], line["repair"] = str(gone), gone.repair
     except GitHubError as error:
         outcome, line["error"] = "failed", str(error)
     bot.metrics.events.labels(name, outcome.partition(":")[0]).inc()
@@ -71,13 +72,13 @@ def _about(event: Event | None) -> dict[str, object]:
             assert_never(event)
 
 
-async def _handle(bot: Bot, event: Event | None, *, attempt: int) -> str:
+async def _handle(bot: Bot, event: Event | None, *, delivery: str, attempt: int) -> str:
     """Handle an event and return what became of it, in a word or two for the log."""
     match event:
         case CommentCreated():
-            return await handle_comment(bot, event, again=attempt > 1)
+            return await handle_comment(bot, event, delivery=delivery)
         case PullRequestChanged():
-            return await handle_pull_request(bot, event, again=attempt > 1)
+            return await handle_pull_request(bot, event, delivery=delivery)
         case InstallationChanged():
             return await _installation(bot, event, attempt=attempt)
         case Ping():
@@ -88,11 +89,11 @@ async def _handle(bot: Bot, event: Event | None, *, attempt: int) -> str:
             assert_never(event)
 
 
-async def _tell_given_up(bot: Bot, event: Event | None) -> None:
+async def _tell_given_up(bot: Bot, event: Event | None, *, delivery: str) -> None:
     """Tell a person who commanded, where GitHub takes a reply by now."""
     if isinstance(event, CommentCreated):
         try:
-            await give_up(bot, event)
+            await give_up(bot, event, delivery=delivery)
         except (GitHubError, StoreAway) as error:
             log(__name__).warning("giving up could not be told", comment=event.comment_id, error=str(error))
 
@@ -103,16 +104,20 @@ async def _tell_given_up(bot: Bot, event: Event | None) -> None:
 async def _installation(bot: Bot, event: InstallationChanged, *, attempt: int) -> str:
     """End the runs of an installation that was taken away, and forget it where it was removed (threats.md, input 31).
 
-    Raises `TryAgain` until its runs have ended: what a worker still writes would outlive the forgetting.
+    GitHub is asked first: the name of an event is not signed, and what was taken away may be back. Raises `TryAgain`
+    until its runs have ended: what a worker still writes would outlive the forgetting.
     """
     if event.action not in {"deleted", "suspend"}:
         return "recorded"
+    lacking = await bot.app.lacking(event.installation_id)
+    if lacking not in {"absent", "suspended"}:
+        return "ignored: it is installed"
     kept = await bot.store.installations.kept(event.installation_id)
     for run_id in kept.live:
         await bot.store.runs.cancel(run_id, "withdrawn")
-    if event.action == "suspend":
+    if lacking != "absent":
         return f"withdrawn: {len(kept.live)} runs"
     if kept.live and attempt < FORGET_TRIES:
         log(__name__).info("installation ends", installation=event.installation_id, live=len(kept.live))
         raise TryAgain(FORGET_SECONDS)
-    return f"forgotten: {await bot.store.installations.forget(kept)} keys"
+    return f"forgotten: {await bot.store.installations.forget(event.installation_id, kept)} keys"

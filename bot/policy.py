@@ -6,17 +6,18 @@ out the decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 from bot import commands, replies
-from bot.commands import Approve, Command, Help, Reading, Refusal, Review
+from bot.commands import Command, Reading, Refusal
 from bot.config import BadConfig, Config
 from bot.events import Actor, CommentCreated
 from bot.github.verbs import Permission, PullRequest
+from bot.options import Approve, Help, Review
 
 DAY = 86400
 HOUR = 3600
@@ -77,8 +78,8 @@ class Facts:
     """The pull request that the command is about, or None where there is none."""
     author_permission: Permission | None = None
     """That of the pull request's author."""
-    approved: bool = False
-    """A maintainer has approved exactly the commit that is the head now."""
+    approver: Actor | None = None
+    """Who approved exactly the commit that is the head now."""
     config: Config | BadConfig = field(default_factory=Config)
     """The file of the pull request's base branch."""
     base_exists: bool = True
@@ -87,15 +88,7 @@ class Facts:
     """Where GitHub refused for good to show what a review depends on: its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """What the operator decided, as far as policy goes."""
-
-    bots: frozenset[int] = field(default=frozenset())
-    """Ids of bots that may command."""
-
-
-def hears(event: CommentCreated, server: Server, own_id: int | None) -> Ignore | None:
+def hears(event: CommentCreated, bots: Collection[int], own_id: int | None) -> Ignore | None:
     """Return why a comment is not heard at all, before it is read; None where it is.
 
     Only a person's own hand is heard, or a bot that the operator lists by number; never our own (threats.md T5, T6).
@@ -104,7 +97,7 @@ def hears(event: CommentCreated, server: Server, own_id: int | None) -> Ignore |
     if event.author.id != event.sender.id:
         return Ignore("the sender is not the author")
     if event.author.type == "Bot":
-        if event.author.id not in server.bots:
+        if event.author.id not in bots:
             return Ignore("a bot")
         return Ignore("our own comment") if event.author.id == own_id else None
     if event.author.type != "User":
@@ -146,7 +139,7 @@ def decide(  # noqa: PLR0911 - one return a rule, in the order in which they hol
     told = _open_to_readers(reading, once=f"help:{place}:{event.author.id}", max_rounds=max_rounds)
     if told is not None:
         return told
-    if not writes(facts.permission, event.author.id):
+    if not may(event, facts.permission):
         return Tell(replies.no_permission(), once=f"no-permission:{place}")
     if isinstance(reading, Refusal):
         return Tell(reading.reply)
@@ -167,6 +160,15 @@ def _open_to_readers(reading: Command | Refusal, *, once: str, max_rounds: int) 
             return Tell(commands.not_yet(verb), once=once, seconds=HOUR)
         case _:
             return None
+
+
+def may(event: CommentCreated, permission: Permission | None) -> bool:
+    """Return whether who wrote a comment that is heard may start a debate.
+
+    A person needs write permission. A bot that is heard was listed by the operator, which is its permission: GitHub
+    tells none of an App's bot ("… is not a user").
+    """
+    return event.author.type == "Bot" or writes(permission, event.author.id)
 
 
 def writes(permission: Permission | None, user_id: int) -> bool:
@@ -200,7 +202,9 @@ def _begin(event: CommentCreated, options: Review | Approve, pull: PullRequest, 
     """Return what is to be done about an open pull request that somebody with write permission wants debated."""
     approves, base = isinstance(options, Approve), pull.base.ref
     ours = inside(pull, facts.author_permission)
-    if not (approves or facts.approved or ours):
+    if approves and event.author.type == "Bot":
+        return Tell(replies.approved_by_persons())
+    if not (approves or facts.approver or ours):
         elsewhere = pull.number if pull.number != event.number else None
         return Tell(replies.from_outside(pull.head.sha, elsewhere=elsewhere))
     if isinstance(facts.config, BadConfig):
@@ -210,7 +214,17 @@ def _begin(event: CommentCreated, options: Review | Approve, pull: PullRequest, 
     review = options if isinstance(options, Review) else Review()
     if not facts.base_exists:
         return Tell(replies.no_such_base(review.base or "", base))
-    return Start(review, pull, review.base or base, event.author, approved=approves or not ours, approves=approves)
+    authority = event.author if event.author.type != "Bot" else stands_on(pull, ours=ours, approver=facts.approver)
+    return Start(review, pull, review.base or base, authority, approved=approves or not ours, approves=approves)
+
+
+def stands_on(pull: PullRequest, *, ours: bool, approver: Actor | None) -> Actor:
+    """Return on whose write permission a debate stands that no person commanded: its author's, else the approver's."""
+    if ours and pull.user is not None:
+        return Actor(pull.user.id, pull.user.login, pull.user.type)
+    if approver is None:
+        raise ValueError("it comes from outside, and nobody has approved it")
+    return approver
 
 
 def inside(pull: PullRequest, author: Permission | None) -> bool:

@@ -190,6 +190,11 @@ def approve_elsewhere() -> str:
     return f"An approval stands on the pull request that it is about; {NOTHING}. Write it there."
 
 
+def approved_by_persons() -> str:
+    """Answer a bot's approval."""
+    return f"A commit from outside is approved by a person who has read it; {NOTHING}. Ask a maintainer to approve it."
+
+
 def not_served(full_name: str) -> str:
     """Answer a repository that this server does not serve."""
     return (
@@ -319,20 +324,19 @@ def help_verb(usage: str, says: str, takes: Sequence[tuple[str, str]], *, here: 
 def github_away() -> str:
     """Answer a command about which GitHub could not be asked in several tries."""
     return (
-        f"GitHub did not answer this server's questions about the command; {NOTHING}. Write it again in some minutes. "
-        "The operator's log has the cause."
+        f"This server could not ask GitHub about the command, in several tries; {NOTHING}. Write it again in some "
+        "minutes. The operator's log has the cause."
     )
 
 
 # ---- Check runs of pull requests that no debate was started on ------------------------------------------------------
 
 
-def skipped_draft() -> tuple[str, str]:
-    """Return title and summary for a draft."""
-    return (
-        "Skipped: draft (auto.drafts is off)",
-        f"This pull request is a draft; {NOTHING}. Mark it as ready for review, then write `/codex-debate review`.",
-    )
+def skipped_draft(*, by_itself: bool) -> tuple[str, str]:
+    """Return title and summary for a draft; `by_itself`: its debate starts when it is marked as ready."""
+    then = ", and the debate starts" if by_itself else ", then write `/codex-debate review`"
+    summary = f"This pull request is a draft; {NOTHING}. Mark it as ready for review{then}."
+    return "Skipped: draft (auto.drafts is off)", summary
 
 
 def skipped_base(base: str) -> tuple[str, str]:

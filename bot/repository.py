@@ -5,6 +5,8 @@ Owns where the configuration is read from: the base branch alone, which outsider
 
 from __future__ import annotations
 
+import asyncio
+
 from bot import config, policy
 from bot.config import BadConfig, Config
 from bot.context import Scene
@@ -15,7 +17,7 @@ async def served(scene: Scene, owner_id: int) -> bool:
     """Return whether this server works for a repository. `owner_id` is the account's that it belongs to."""
     bot = scene.bot
     allow = bot.settings.allow
-    app_owner_id = 0 if allow else (await bot.app.owner())[0]
+    app_owner_id = 0 if allow else await bot.app.owner_id()
     return policy.serves(scene.repo, owner_id, allow=allow, app_owner_id=app_owner_id)
 
 
@@ -31,4 +33,5 @@ async def config_of(scene: Scene, branch: str) -> Config | BadConfig | None:
         raw = await verbs.contents(scene.github, scene.repo, config.PATH, ref=sha)
     except verbs.Unreadable as error:
         return BadConfig(1, error.message)
-    return None if raw is None else config.parse(raw)
+    # Aside: a hostile file may take a second to read, and others are answered meanwhile.
+    return None if raw is None else await asyncio.to_thread(config.parse, raw)

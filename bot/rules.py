@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias, get_args
 
 from bot import policy, replies
-from bot.commands import Review
 from bot.config import BadConfig, Config, Opening
 from bot.events import Actor
 from bot.github.verbs import CheckRun, Permission, PullRequest
+from bot.options import Review
 from bot.policy import Ignore, Start
 from bot.statuses import TABLE, Status
 
@@ -92,13 +92,13 @@ def _held_back(pull: PullRequest, config: Config | BadConfig, facts: Facts) -> S
     if isinstance(config, BadConfig):
         return Show(Status.BAD_CONFIG, *replies.config_error(base, config.line, config.fault))
     if pull.draft and not config.auto.drafts:
-        return Show(Status.SKIPPED, *replies.skipped_draft())
+        return Show(Status.SKIPPED, *replies.skipped_draft(by_itself="ready_for_review" in config.auto.on))
     if not config.auto.covers(base):
         return Show(Status.SKIPPED, *replies.skipped_base(base))
-    if policy.inside(pull, facts.author_permission) and pull.user is not None:
-        return Start(Review(), pull, base, authority=Actor(pull.user.id, pull.user.login, pull.user.type))
-    if facts.approver is not None:
-        return Start(Review(), pull, base, authority=facts.approver, approved=True)
+    ours = policy.inside(pull, facts.author_permission)
+    if ours or facts.approver is not None:
+        authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
+        return Start(Review(), pull, base, authority, approved=not ours)
     return Show(Status.WAITING_APPROVAL, *replies.waiting_approval(pull.head.sha))
 
 

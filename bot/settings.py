@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     day_budget_usd: Dollars = 100.0
     """Ceiling of one installation and day (UTC), in US dollars."""
     bots: tuple[int, ...] = ()
-    """Numeric user ids of bots that may command."""
+    """Numeric user ids of bots that may command. The list is their permission: GitHub tells none of an App's bot."""
     allow: tuple[str, ...] = ()
     """Owners or ``owner/repo`` globs that may use this server; empty: the App owner's account only."""
     config: Path | None = None

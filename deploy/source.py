@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.commands import is_branch_name
+from bot.options import is_branch_name
 from deploy import sample
 from worker.process import Program, run
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands import VERBS, Help, available, help_text
+from bot.commands import VERBS, available, help_text
 from bot.config import AGENT_NAMES
+from bot.options import Help
 from worker.agents import AGENTS
 from worker.job import PROTOCOLS
 

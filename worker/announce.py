@@ -27,7 +27,7 @@ from worker.debate.task import Task
 from worker.ended import Ended
 from worker.git.mirror import Mirror
 from worker.git.tree import diffstat, patch, shown_lines
-from worker.outputs.check import render_check
+from worker.outputs.check import hidden, render_check
 from worker.outputs.comment import folded, render_comment
 from worker.outputs.progress import AtWork, progress
 from worker.outputs.report import Live, Patch, Report
@@ -53,7 +53,7 @@ class Announcer:
     def __init__(
         self, publisher: Publisher, run: Run, store: Store, *, task: Task, may_show: Callable[[], Awaitable[bool]]
     ) -> None:
-        """`may_show` is asked before the first comment is written."""
+        """`may_show` is asked before the debate's words are written anywhere (threats.md, input 68)."""
         self.publisher = publisher
         self.task = task
         self._may_show = may_show
@@ -201,7 +201,7 @@ class Announcer:
 
     async def _comment(self, report: Report) -> str:
         """Write the comment, or change it, and return its address; empty where it may not be written."""
-        if not self._commented and not await self._may_show():
+        if not await self._may_show():
             why = "the repository became public, and who started the debate may not write there"
             log(__name__).warning("not told", what="the comment", run=self.task.run, error=why)
             return ""
@@ -225,6 +225,8 @@ class Announcer:
 
     async def _check(self, report: Report) -> None:
         shown = render_check(report)
+        if not await self._may_show():
+            shown = hidden(shown)
         published = await self.publisher.publish(
             CheckRun(
                 run=self.task.run,

@@ -124,10 +124,10 @@ class Attempt:
 
     async def make(self) -> None:
         """Debate, report, and make way for the run that waits."""
-        self.run = await self.world.find()
-        runs, run = self.office.store.runs, self.run
-        state = await runs.state(run.id)
-        await runs.record(run.id, self.fence, deaths=state.deaths + 1)
+        runs = self.office.store.runs
+        state = await runs.state(self.run.id)
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
+        self.run = run = await self.world.find()
         identity = await self.office.app.identity(self.github)
         mirror = await self.office.mirrors.of(run.repository.id)
         publisher = self._publisher(identity, mirror)
@@ -146,7 +146,7 @@ class Attempt:
         except Cancelled as cancelled:
             if cancelled.reason not in BY_CANCEL:
                 raise
-            end = Ended(BY_CANCEL[cancelled.reason])
+            end = Ended(BY_CANCEL[cancelled.reason], NOT_HERE if cancelled.reason == "withdrawn" else "")
         except GitRefused as error:
             end = Ended(Status.GIT_REFUSED, str(error))
         except FlowChanged:

@@ -44,11 +44,11 @@ class World:
             raise Ended(Status.CLOSED)
         if pull.head.sha != self.run.head_sha:
             raise Ended(Status.SUPERSEDED)
-        if self.run.own_base and pull.base.ref != self.run.own_base:
+        if pull.base.ref != self.run.own_base:
             raise Ended(Status.SUPERSEDED, RETARGETED)
 
     async def may_show(self) -> bool:
-        """Return whether the debate may be told in a comment.
+        """Return whether the debate may be told in its words.
 
         Words about a private repository that has become public need somebody who may still write there (threats.md,
         input 68).
@@ -65,9 +65,7 @@ class World:
 
     async def _writes(self) -> bool:
         """Return whether the person on whose permission the run stands may write here now."""
-        person = self.run.authority or self.run.requester
-        if person is None:
-            return True
+        person = self.run.authority
         allowed = await verbs.permission(self._github, self.run.repository.full_name, person.login)
         return allowed.writes and allowed.user_id == person.id
 

@@ -116,15 +116,13 @@ class _App(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AppIdentity:
-    """Who we are: the App, its bot account, and the account that owns the App."""
+    """Who we are: the App, and its bot account."""
 
     id: int
     slug: str
     bot_id: int
     """The bot account's user id: another number than the App's."""
     bot_login: str
-    owner_id: int
-    owner_login: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +181,10 @@ class AppClient:
             self._classic.add(scope)
         return await self._token(scope, refused)
 
-    async def owner(self) -> tuple[int, str]:
-        """Return the id and login of the account that owns the App; asked once in a process."""
+    async def owner_id(self) -> int:
+        """Return the id of the account that owns the App, or 0 where GitHub names none; asked once in a process."""
         app = await self._describe()
-        return (app.owner.id, app.owner.login) if app.owner else (0, "")
+        return app.owner.id if app.owner else 0
 
     async def identity(self, via: GitHub | None = None) -> AppIdentity:
         """Return who we are; asked once in a process.
@@ -199,9 +197,16 @@ class AppClient:
             login = f"{app.slug}[bot]"
             client = via or await self._any_installation()
             bot = understood(_Account, await client.get(f"/users/{quote(login, safe='')}"))
-            owner_id, owner_login = await self.owner()
-            self._identity = AppIdentity(app.id, app.slug, bot.id, bot.login, owner_id, owner_login)
+            self._identity = AppIdentity(app.id, app.slug, bot.id, bot.login)
         return self._identity
+
+    async def lacking(self, installation_id: int) -> Why | None:
+        """Return why the App has no use of an installation at this moment, or None where it has."""
+        try:
+            await self._mint(_Scope(installation_id, None, (("metadata", "read"),)))
+        except NotInstalled as gone:
+            return gone.why
+        return None
 
     async def revoke_tokens(self) -> None:
         """End all tokens that this process holds, as far as GitHub takes that within `REVOKE_SECONDS`.

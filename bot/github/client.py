@@ -78,11 +78,6 @@ class GitHub:
         with _mapped():
             return await self._api.patch(path, None, data=dict(data))
 
-    async def put(self, path: str, data: Mapping[str, object]) -> Any:  # noqa: ANN401 - as above
-        """Replace something and return it."""
-        with _mapped():
-            return await self._api.put(path, None, data=dict(data))
-
     async def delete(self, path: str) -> None:
         """Delete something."""
         with _mapped():

@@ -259,10 +259,9 @@ async def update_comment(github: GitHub, repo: str, comment_id: int, *, body: st
     return understood(Comment, await github.patch(f"{_repo(repo)}/issues/comments/{comment_id}", {"body": body}))
 
 
-async def comments(github: GitHub, repo: str, number: int, *, since: datetime | None = None) -> tuple[Comment, ...]:
-    """Return the comments under an issue or pull request, oldest first; with `since` those changed after it."""
-    query = {"since": since.strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
-    found = await github.pages(f"{_repo(repo)}/issues/{number}/comments", **query)
+async def comments(github: GitHub, repo: str, number: int) -> tuple[Comment, ...]:
+    """Return the comments under an issue or pull request, oldest first."""
+    found = await github.pages(f"{_repo(repo)}/issues/{number}/comments")
     return tuple(understood(Comment, entry) for entry in found)
 
 

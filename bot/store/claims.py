@@ -124,3 +124,12 @@ CANCEL = Script.of("""
 if redis.call('hexists', KEYS[1], 'request') == 0 or redis.call('hexists', KEYS[1], 'status') == 1 then return 0 end
 return redis.call('hsetnx', KEYS[1], 'cancel', ARGV[1])
 """)
+
+SEEN = Script.of("""
+-- KEYS: name. ARGV: who sees it, seconds to remember (0: for ever). Answers who saw it first.
+local first = redis.call('get', KEYS[1])
+if first then return first end
+if ARGV[2] == '0' then redis.call('set', KEYS[1], ARGV[1])
+else redis.call('set', KEYS[1], ARGV[1], 'ex', ARGV[2]) end
+return ARGV[1]
+""")

@@ -16,18 +16,18 @@ SCAN_COUNT = 1000
 """Keys that one step of a search looks at."""
 
 _OF_RUN = "run|journal|task|progress|pending"
-_OF_REPOSITORY = "claim|source|text|findings|newest|approved|seen:comment|seen:once:[a-z-]+"
+_OF_REPOSITORY = "claim|source|text|findings|newest|approved|seen:comment|seen:pull|seen:once:[a-z-]+"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The runs of one installation that are in the store."""
+    """What is kept of one installation."""
 
     live: tuple[str, ...]
-    """Ids of those that have not ended."""
+    """Ids of the runs that have not ended."""
     ended: tuple[str, ...]
     repositories: frozenset[tuple[int, str]]
-    """Ids and names of the repositories that they are about."""
+    """Ids and names of the repositories that anything was heard of."""
 
 
 class Installations:
@@ -36,24 +36,28 @@ class Installations:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
+    async def heard(self, installation_id: int, repository_id: int, *, full_name: str) -> None:
+        """Remember that something is kept about a repository."""
+        await self._gate.do("SADD", key("installation", installation_id), f"{repository_id} {full_name}")
+
     async def kept(self, installation_id: int) -> Kept:
-        """Return the runs of an installation."""
+        """Return what is kept of an installation."""
         live: list[str] = []
         ended: list[str] = []
-        repositories: set[tuple[int, str]] = set()
         async for name in self._names(run_key("*")):
             raw, status = await self._gate.do("HMGET", name, "request", "status")
             run = None if raw is None else Run.model_validate_json(raw)
             if run is not None and run.installation_id == installation_id:
                 (ended if status else live).append(run.id)
-                repositories.add((run.repository.id, run.repository.full_name))
-        return Kept(tuple(live), tuple(ended), frozenset(repositories))
+        names: list[bytes] = await self._gate.do("SMEMBERS", key("installation", installation_id))
+        pairs = (name.decode().split(" ", 1) for name in names)
+        return Kept(tuple(live), tuple(ended), frozenset((int(number), name) for number, name in pairs))
 
-    async def forget(self, kept: Kept) -> int:
-        """Delete everything about these runs and their repositories, and return how many keys that were."""
+    async def forget(self, installation_id: int, kept: Kept) -> int:
+        """Delete everything that is kept of an installation, and return how many keys that were."""
         wanted = _about(kept)
         names = [name async for name in self._names(key("*")) if wanted.fullmatch(name)]
-        for name in names:
+        for name in (*names, key("installation", installation_id)):
             await self._gate.do("UNLINK", name)
         return len(names)
 
@@ -75,6 +79,7 @@ def _about(kept: Kept) -> re.Pattern[str]:
     shapes = (
         rf"(?:{_OF_RUN}):(?:{runs})",
         rf"(?:intent|result):(?:{runs})/.*",
+        rf"(?:intent|result):unstarted-(?:{ids})-.*",
         rf"(?:{_OF_REPOSITORY}):(?:{ids}):.*",
         rf"(?:intent|result):-/answer/(?:{ids})/.*",
         rf"(?:intent|result):-/reaction/(?:{names})/.*",

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, RECORD
+from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, RECORD, SEEN
 from bot.store.connection import Gate, LostFence, key
 
 
@@ -73,8 +73,13 @@ class Run(Stored):
     head_sha: str
     head_ref: str
     base_ref: str
+    own_base: str
+    """The pull request's own base branch when the run was asked for: another one later makes it another change."""
     requester: Person | None
     """Who commanded it; None where it started by itself."""
+    authority: Person
+    """Whose write permission the run stands on: the requester's, else that of the pull request's author or of who
+    approved its commit. It is asked again before every push."""
     source: Source | None
     seats: dict[str, SeatChoice]
     ceilings: Ceilings
@@ -82,11 +87,6 @@ class Run(Stored):
     comment: bool = True
     rationale: str = ""
     context: str = ""
-    authority: Person | None = None
-    """Whose write permission the run stands on: the requester's, else that of the pull request's author or of who
-    approved its commit. It is asked again before every push."""
-    own_base: str = ""
-    """The pull request's own base branch when the run was asked for: another one later makes it another change."""
     fork: bool = False
     """The head is in another repository: nothing of it is pushed to this one (threats.md T8)."""
     private: bool = False
@@ -281,10 +281,17 @@ class Runs:
         raw: bytes | None = await self._gate.do("GET", key("progress", run_id))
         return None if raw is None else raw.decode()
 
-    async def seen(self, name: str, seconds: int | None) -> bool:
-        """Return whether `name` was seen before, and remember it: for `seconds`, or for ever."""
-        expiry: tuple[str | int, ...] = () if seconds is None else ("EX", seconds)
-        return await self._gate.do("SET", key("seen", name), 1, "NX", *expiry) is None
+    async def seen(self, name: str, seconds: int | None, *, by: str) -> bool:
+        """Return whether another than `by` has seen `name` before, and remember who did: for `seconds`, or for ever.
+
+        Whoever saw it first may ask again and again: after a crash, or where the store's answer was lost.
+        """
+        first: bytes = await self._gate.run(SEEN, [key("seen", name)], by, 0 if seconds is None else seconds)
+        return first.decode() != by
+
+    async def asked(self, repository_id: int, comment_id: int) -> bool:
+        """Return whether a comment's command has claimed anything, or was told why not."""
+        return bool(await self._gate.do("EXISTS", key("source", repository_id, f"comment:{comment_id}")))
 
     async def _known(self, run_id: str) -> Run:
         run = await self.get(run_id)

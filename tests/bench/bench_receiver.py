@@ -342,7 +342,7 @@ async def measure_flood(url: str, standin: StandIn, repo: Repo, number: int) -> 
         held = await store.runs.holders(repo.id, number)
         await store.close()
         waiting, queued = [await redis.zcard(f"{PREFIX}:queue:{name}") for name in ("events", "runs")]
-        print(f"10,000 commands in a minute: {load.say()}; {waiting} events wait still (80 writes a minute)")
+        print(f"10,000 commands in a minute: {load.say()}; {waiting} events wait still (60 writes a minute)")
         print(f"runs: {held.running is not None:d} running, {held.waiting is not None:d} waiting, {queued} queued")
         print(f"memory of the bot: {before:.1f} MiB after 2,000, {made.rss():.1f} MiB after 10,000")
 

@@ -43,6 +43,8 @@ class World:
     repo: Repo
     number: int
     slept: list[float] = field(default_factory=list)
+    deliveries: dict[str, str] = field(default_factory=dict)
+    """The id under which each payload was heard last."""
 
     async def say(self, text: str, login: str = "mona", number: int | None = None) -> int:
         """Write a comment, let the bot handle its event, and return the comment's id."""
@@ -55,7 +57,9 @@ class World:
         newest = self.standin.deliveries[-1]
         body = json.dumps(newest.payload if payload is None else payload)
         context = {"bot": self.bot, "job_try": attempt}
-        await handle_event(context, str(uuid.uuid4()), name or newest.event, body)
+        if attempt == 1 or body not in self.deliveries:  # every further try of a job has the delivery of the first
+            self.deliveries[body] = str(uuid.uuid4())
+        await handle_event(context, self.deliveries[body], name or newest.event, body)
 
     async def hear_in_spite_of_faults(self, method: str) -> None:
         """Let the bot handle the newest delivery while the answer to one request after another is lost.
@@ -79,7 +83,7 @@ class World:
         installation = self.standin.installation_id(self.repo)
         github = self.bot.app.installation(installation, self.repo.id)
         repository = Repository(self.repo.id, self.repo.full_name)
-        return Scene(self.bot, github, installation, repository, self.number, None, again=False)
+        return Scene(self.bot, github, installation, repository, self.number, None, "delivery")
 
     def reactions(self, comment: int) -> list[str]:
         return [reaction.content for reaction in self.standin.reactions(comment)]

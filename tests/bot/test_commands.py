@@ -10,35 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import grammar
-from bot.commands import (
-    COMMENT_LIMIT,
-    LINE_LIMIT,
+from bot.commands import COMMENT_LIMIT, LINE_LIMIT, VERBS, Command, Refusal, available, help_text, not_yet, parse, usage
+from bot.config import COMMENT_AGENTS
+from bot.options import (
     PROMPT_LIMIT,
-    VERBS,
     Answer,
     Approve,
     Board,
     CodeDebate,
-    Command,
     Config,
     Discuss,
     Help,
     Lens,
     Options,
     Push,
-    Refusal,
     Retry,
     Review,
     Status,
     Stop,
-    available,
-    help_text,
     is_branch_name,
-    not_yet,
-    parse,
-    usage,
 )
-from bot.config import COMMENT_AGENTS
 
 HERE = ["review", "approve", "help"]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
+import json
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from bot import replies
 from bot.store import StoreAway, TryAgain
+from bot.telemetry import configure
 
 # ---- A review -------------------------------------------------------------------------------------------------------
 
@@ -38,7 +42,7 @@ async def test_a_command_is_seen_shown_and_handed_to_the_workers(world: Any) -> 
 async def test_the_same_event_twice_is_one_run(world: Any) -> None:
     comment = await world.say("/codex-debate")
     run = await world.started()
-    for attempt in (1, 2, 3):
+    for attempt in (2, 3, 1):
         await world.hear(world.standin.deliveries[-1].payload, attempt=attempt, name="issue_comment")
     assert (await world.started()).id == run.id
     assert len(world.checks()) == 1
@@ -111,6 +115,28 @@ async def test_a_base_is_a_branch_of_this_repository(world: Any) -> None:
     assert world.replies()[-1] == replies.no_such_base("only-a-tag", "main")
     await world.say("/codex-debate review --base dev")
     assert (await world.started()).base_ref == "dev"
+
+
+async def test_what_a_command_says_never_breaks_a_line_of_the_log(world: Any) -> None:
+    """threats.md, input 56."""
+    out, root = io.StringIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure("json", stream=out)
+    try:
+        await world.say('/codex-debate review --rationale "a\r\nb\x1b[31m\u2028c" --base "x\ny"')
+        await world.say("/codex-debate revi\x1b[31mw\u2028\x85")
+        await world.say('/codex-debate review --rationale "a\x1b[31mb\u2028\x0bc"')
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    lines = [json.loads(line) for line in out.getvalue().split("\n")[:-1]]
+    assert [line["outcome"].partition(":")[0] for line in lines if line["event"] == "event"] == [
+        "refused",
+        "refused",
+        "started",
+    ]
+    assert "\x1b" not in out.getvalue()
+    assert (await world.started()).rationale.startswith("a")
 
 
 # ---- Claims ---------------------------------------------------------------------------------------------------------
@@ -459,7 +485,7 @@ async def test_any_other_refusal_of_github_ends_the_event(world: Any) -> None:
 
 
 async def test_a_store_that_is_away_is_the_queues_to_handle(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away(*_arguments: object) -> bool:
+    async def away(*_: object, **__: object) -> bool:
         raise StoreAway("away")
 
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")

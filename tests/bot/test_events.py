@@ -82,7 +82,9 @@ def test_pull_requests_installations_and_pings() -> None:
     assert parse("pull_request", PULL) == PullRequestChanged(
         3, Repository(42, "octo-org/tide.book"), 5, 12, "opened", "a" * 40, "2026-01-02T03:04:05Z", MONA
     )
-    assert parse("installation", {"action": "deleted", "installation": {"id": 3}}) == InstallationChanged(3, "deleted")
+    assert parse("installation", {"action": "deleted", "installation": {"id": 3, "app_id": 9}}) == InstallationChanged(
+        3, "deleted"
+    )
     assert parse("ping", {"zen": "…"}) == Ping()
 
 

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.commands import Command, Reading, Refusal, Review, Stop, parse
+from bot.commands import Command, Reading, Refusal, parse
 from bot.config import Auto, BadConfig, Config
 from bot.events import Actor, CommentCreated, Repository
 from bot.github.verbs import Account, Permission, PullRequest, RepositoryRef, Side
-from bot.policy import Facts, Ignore, Running, Server, Start, Tell, decide, full, hears, inside, repeat, serves, waits
+from bot.options import Review, Stop
+from bot.policy import Facts, Ignore, Running, Start, Tell, decide, full, hears, inside, repeat, serves, waits
 
-MONA = Actor(7, "mona", "User")
+MONA, OTHER = Actor(7, "mona", "User"), Actor(9, "maintainer", "User")
+HELPER = Actor(226755743, "helper[bot]", "Bot")
 EVENT = CommentCreated(
     installation_id=3,
     repository=Repository(42, "octo-org/tidebook"),
@@ -53,7 +55,7 @@ def said(facts: Facts, text: str = "/codex-debate review", event: CommentCreated
 
 
 def test_a_person_is_heard() -> None:
-    assert hears(EVENT, Server(), None) is None
+    assert hears(EVENT, (), None) is None
 
 
 @pytest.mark.parametrize(
@@ -67,19 +69,19 @@ def test_a_person_is_heard() -> None:
     ],
 )
 def test_others_are_not(author: Actor, sender: Actor | None) -> None:
-    assert hears(replace(EVENT, author=author, sender=sender or author), Server(), None) is not None
+    assert hears(replace(EVENT, author=author, sender=sender or author), (), None) is not None
 
 
 def test_what_was_written_through_an_app_is_not() -> None:
-    assert hears(replace(EVENT, via_app=True), Server(), None) == Ignore("written through an App")
+    assert hears(replace(EVENT, via_app=True), (), None) == Ignore("written through an App")
 
 
 def test_a_bot_is_heard_by_its_number_alone_and_we_never_hear_ourselves() -> None:
     bot = Actor(226755743, "helper[bot]", "Bot")
     event = replace(EVENT, author=bot, sender=bot, via_app=True)
-    assert hears(event, Server(frozenset({226755743})), 1) is None
-    assert hears(event, Server(frozenset({26755})), 1) == Ignore("a bot")
-    assert hears(event, Server(frozenset({226755743})), 226755743) == Ignore("our own comment")
+    assert hears(event, {226755743}, 1) is None
+    assert hears(event, {26755}, 1) == Ignore("a bot")
+    assert hears(event, {226755743}, 226755743) == Ignore("our own comment")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_the_line_is_to_be_pasted_on_the_pull_request_itself() -> None:
 
 @pytest.mark.parametrize("author", STRANGERS)
 def test_an_approved_commit_may_be_debated_by_any_command(author: Permission | None) -> None:
-    facts = replace(FACTS, author_permission=author, approved=True)
+    facts = replace(FACTS, author_permission=author, approver=OTHER)
     start = decide(EVENT, reading("/codex-debate review --max-rounds 2"), facts, max_rounds=6)
     assert start == Start(Review(max_rounds=2), PULL, "main", MONA, approved=True)
 
@@ -281,6 +283,22 @@ def test_a_review_on_an_issue_needs_a_number() -> None:
 
 def test_a_number_that_is_no_pull_request() -> None:
     assert said(replace(FACTS, pull=None), "/codex-debate 9").startswith("There is no pull request 9 here")
+
+
+def test_a_listed_bot_may_command_and_its_debates_stand_on_people() -> None:
+    """GitHub tells no permission of an App's bot: the operator's list is it. No bot reads a change."""
+    event = replace(EVENT, author=HELPER, sender=HELPER)
+    facts = replace(FACTS, permission=None)
+    start = decide(event, reading(), facts, max_rounds=6)
+    assert start == Start(Review(), PULL, "main", Actor(8, "octocat", "User"))
+    outside = replace(facts, author_permission=None)
+    assert said(outside, event=event).startswith("This pull request comes from outside")
+    approved = decide(event, reading(), replace(outside, approver=OTHER), max_rounds=6)
+    assert approved == Start(Review(), PULL, "main", OTHER, approved=True)
+    assert said(facts, "/codex-debate approve aaaaaaaaaa", event) == (
+        "A commit from outside is approved by a person who has read it; nothing was started. Ask a maintainer to "
+        "approve it."
+    )
 
 
 # ---- After the claim ------------------------------------------------------------------------------------------------

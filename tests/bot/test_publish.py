@@ -16,7 +16,7 @@ from bot.github import GitHub, NotFound, Unavailable
 from bot.intents import Answer, CheckRun, Comment, CommentRef, Push, Reaction, dump_intent, name_of
 from bot.publish import Place, Published, Publisher
 from bot.store import LostFence, Outbox, Store
-from bot.store.runs import Ceilings, Repository, Run
+from bot.store.runs import Ceilings, Person, Repository, Run
 
 REPO, NUMBER, BOT, HEAD = "harbour/tide", 12, 4242, "a" * 40
 URL = "https://github.example"
@@ -158,6 +158,8 @@ async def run(store: Store) -> Run:
         head_sha=HEAD,
         head_ref="retry",
         base_ref="main",
+        own_base="main",
+        authority=Person(id=5, login="mara"),
         requester=None,
         source=None,
         seats={},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from bot.commands import Review
 from bot.events import Actor, CommentCreated, Repository
 from bot.github.verbs import Account, PullRequest, RepositoryRef, Side
+from bot.options import Review
 from bot.policy import Start
 from bot.request import BODY_CHARACTERS, SOURCE_BYTES, Stamp, by_command, by_itself, text_key
 from bot.settings import Settings

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.commands import Review
 from bot.config import Auto, BadConfig, Config
 from bot.events import Actor
 from bot.github.verbs import Account, CheckRun, Permission, PullRequest, RepositoryRef, Side
+from bot.options import Review
 from bot.policy import Ignore, Start
-from bot.rules import ACTIONS, UNSTARTED, Facts, Show, decide
+from bot.rules import ACTIONS, AGAIN, UNSTARTED, Facts, Show, decide
 from bot.statuses import Status
 
 HERE, FORK = RepositoryRef(id=42, full_name="octo-org/tidebook"), RepositoryRef(id=43, full_name="hubot/tidebook")
@@ -82,7 +82,14 @@ def test_a_draft_is_skipped_and_its_rule_named() -> None:
         "skipped",
         "Skipped: draft (auto.drafts is off)",
     )
-    assert "nothing was started" in show.summary
+    assert show.summary == (
+        "This pull request is a draft; nothing was started. Mark it as ready for review, then write `/codex-debate "
+        "review`."
+    )
+    by_itself = Config(auto=Auto(on=("opened", "ready_for_review")))
+    assert shown(replace(pulled(draft=True), config=by_itself)).summary.endswith(
+        "ready for review, and the debate starts."
+    )
     drafts = Config(auto=Auto(on=("opened",), drafts=True))
     assert isinstance(decide("opened", replace(pulled(draft=True), config=drafts)), Start)
 
@@ -128,7 +135,7 @@ def test_a_commit_is_debated_once(conclusion: str | None) -> None:
     assert decide("opened", replace(FACTS, checks=(check(conclusion),))) == Ignore("the head was debated")
 
 
-@pytest.mark.parametrize("conclusion", ["cancelled", "failure", "skipped", "timed_out"])
+@pytest.mark.parametrize("conclusion", sorted(AGAIN))
 def test_but_again_where_that_came_to_nothing(conclusion: str) -> None:
     assert isinstance(decide("opened", replace(FACTS, checks=(check(conclusion),))), Start)
 

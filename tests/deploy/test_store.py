@@ -87,11 +87,11 @@ async def test_what_was_written_is_there_after_the_next_start(tmp_path: Path) ->
 async def test_a_killed_server_is_started_again_with_all_that_was_written(tmp_path: Path) -> None:
     async with EmbeddedStore(tmp_path) as url:
         opened = await Store.connect(url)
-        assert not await opened.runs.seen("delivery", None)
+        assert not await opened.runs.seen("delivery", None, by="a")
         pid = await server_process(url)
         os.kill(pid, signal.SIGKILL)
         await gone(pid)
-        assert await opened.runs.seen("delivery", None)
+        assert await opened.runs.seen("delivery", None, by="b")
         assert await server_process(url) != pid
         await opened.close()
 

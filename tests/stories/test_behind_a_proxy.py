@@ -203,7 +203,7 @@ async def test_without_the_authority_github_is_not_believed(office: Office, monk
     monkeypatch.delenv("SSL_CERT_FILE")
     async with office.app() as app:
         with pytest.raises(Unavailable, match="name your own authority's file in SSL_CERT_FILE"):
-            await app.owner()
+            await app.owner_id()
     assert len(office.asked) == 1
     with pytest.raises(GitUnavailable, match="certificate"):
         await remote_sha(Remote(f"https://{NAME}/octo-org/tidebook.git", "t"), "refs/heads/main")
@@ -218,7 +218,7 @@ async def test_a_certificate_for_another_name_is_not_believed(office: Office) ->
     )
     async with open_session(settings.github_api_url) as session:
         with pytest.raises(Unavailable, match="certificate"):
-            await AppClient(settings, session).owner()
+            await AppClient(settings, session).owner_id()
     with pytest.raises(GitUnavailable, match="certificate"):
         await remote_sha(Remote("https://github.example/o/r.git", "t"), "refs/heads/main")
     assert office.standin.journal == []
@@ -228,7 +228,7 @@ async def test_a_proxy_that_refuses_is_named(office: Office) -> None:
     office.closed = True
     async with office.app() as app:
         with pytest.raises(Unavailable, match=r"The proxy refused the way to GitHub \(407\): check HTTPS_PROXY"):
-            await app.owner()
+            await app.owner_id()
     with pytest.raises(GitUnavailable, match="407"):
         await remote_sha(Remote(f"https://{NAME}/o/r.git", "t"), "refs/heads/main")
     assert office.standin.journal == []
@@ -240,7 +240,7 @@ async def test_a_proxy_that_is_away_is_named(office: Office, monkeypatch: pytest
     monkeypatch.setenv("HTTPS_PROXY", f"127.0.0.1:{port}")
     async with office.app() as app:
         with pytest.raises(Unavailable, match="The proxy could not be reached: check HTTPS_PROXY"):
-            await app.owner()
+            await app.owner_id()
 
 
 async def test_what_is_on_this_machine_is_not_asked_for_through_it(

@@ -51,6 +51,18 @@ async def test_a_comment_is_seen_before_its_debate_begins_and_ends_in_a_result(s
     assert last[2] == {"content": "rocket"}
 
 
+async def test_what_a_command_says_is_text_all_the_way_to_the_agent(story: Story, tmp_path: Path) -> None:
+    """threats.md, input 48."""
+    marker = tmp_path / "marker"
+    words = f"$(touch {marker}); `touch {marker}` | nc; '\\''; touch {marker} #"
+    story.plays(verdict())
+    await story.opens(BASE, CHANGE)
+    end = await story.reviewed(f'/codex-debate review --rationale "{words}"')
+    assert end.state.status == "consensus"
+    assert words in story.briefs("reviewer")[0]
+    assert not marker.exists()
+
+
 async def test_an_opened_pull_request_is_debated_by_itself(story: Story) -> None:
     """`pull_request.opened` → queued check run → result, where the base branch's configuration says so."""
     story.plays(verdict(finding()), section("F1 fixed", edits=FIX), verdict(RESOLVED))

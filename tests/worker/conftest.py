@@ -60,6 +60,8 @@ def make_run(head: str, **over: object) -> Run:
         "head_sha": head,
         "head_ref": "feature",
         "base_ref": "main",
+        "own_base": "main",
+        "authority": {"id": 5, "login": "mara"},
         "requester": Person(id=7, login="you"),
         "source": None,
         "seats": {"reviewer": SeatChoice(agent="scripted"), "author": SeatChoice(agent="scripted")},

@@ -19,6 +19,7 @@ from worker.debate.findings import Finding, Outcome, Record, Round, Standing, Ve
 from worker.debate.flow import Ask, Edited, Note, TurnFailed, note
 from worker.debate.review import review
 from worker.ended import Ended
+from worker.outputs.check import HIDDEN
 from worker.process import Finished, Program
 
 
@@ -123,7 +124,18 @@ async def test_where_it_may_not_be_shown_no_comment_is_written(room: Room) -> No
     await tell.standing(Standing(Record((FULL,)), 2, round_ended=True))
     await tell.conclude(Outcome(Status.CONSENSUS, Record((FULL, DONE))), room.change.mirror)
     assert kept.comments == []
-    assert kept.checks[-1].status == "completed"
+    last = kept.checks[-1]
+    assert (last.status, last.summary, last.text, last.annotations) == ("completed", HIDDEN, "", ())
+    assert all(check.summary == HIDDEN for check in kept.checks)
+
+
+async def test_what_became_public_later_is_not_told_on(room: Room) -> None:
+    tell, kept = await room.teller()
+    await tell.standing(Standing(Record((FULL,)), 1, round_ended=True))
+    room.may_show = False
+    await tell.conclude(Outcome(Status.CONSENSUS, Record((FULL, DONE))), room.change.mirror)
+    assert len(kept.comments) == 1
+    assert kept.checks[-1].summary == HIDDEN
 
 
 @pytest.mark.parametrize("status", [Status.REVIEWER_ERROR, Status.MERGE_BASE_ERROR, Status.GIT_REFUSED])

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from bot.github import AppClient, NotInstalled, open_session
 from bot.settings import Settings
-from bot.store.runs import Ceilings, Repository, Run
+from bot.store.runs import Ceilings, Person, Repository, Run
 from deploy.standin import Repo, StandIn
 from worker.checkout import Source
 from worker.credential import with_credential
@@ -64,6 +64,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             head_sha="a" * 40,
             head_ref="x",
             base_ref="main",
+            own_base="main",
+            authority=Person(id=5, login="mara"),
             requester=None,
             source=None,
             seats={},

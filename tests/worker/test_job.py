@@ -245,6 +245,33 @@ async def test_a_run_that_waited_while_the_head_moved_begins_anew_on_the_new_hea
     assert world.standin.check_runs(world.repo, head)[-1].conclusion == "success"
 
 
+async def test_an_approval_does_not_pass_to_another_commit(world: World) -> None:
+    """threats.md T7: a run that stands on an approval does not begin anew where the head moved."""
+    second = world.run.model_copy(update={"id": "waiting1", "source": None, "approved": True})
+    await world.store.runs.claim(second, "other words")
+    await world.store.runs.record("waiting1", 0, waited=1)
+    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
+    await debate(world.office, world.run.id)
+    await debate(world.office, "waiting1")
+    assert (await world.store.runs.state("waiting1")).status == "superseded"
+    assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
+
+
+async def test_a_run_that_waited_while_the_base_was_changed_begins_anew_against_the_new_one(world: World) -> None:
+    second = world.run.model_copy(update={"id": "waiting1", "source": None})
+    await world.store.runs.claim(second, "other words")
+    await world.store.runs.record("waiting1", 0, waited=1)
+    await world.standin.commit(world.repo, "release", {"r.txt": "r\n"}, parent="main")
+    await world.standin.change_base(world.repo, world.run.number, "release")
+    await debate(world.office, world.run.id)
+    await debate(world.office, "waiting1")
+    held = await world.store.runs.holders(world.repo.id, world.run.number)
+    assert held.running is not None
+    assert (held.running.own_base, held.running.base_ref) == ("release", "release")
+    await debate(world.office, held.running.id)
+    assert (await world.store.runs.state(held.running.id)).status == "consensus"
+
+
 async def test_a_run_whose_own_head_moved_does_not_begin_anew(world: World) -> None:
     """threats.md, input 70: what was asked about one commit never turns to another by itself."""
     await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
@@ -263,6 +290,25 @@ async def test_what_github_refuses_for_good_does_not_hold_a_run(world: World, me
     assert any(each.status == 403 for each in world.standin.requests(method, path))
     assert await world.status() == "consensus"
     assert world.check.status == "completed"
+
+
+async def test_a_repository_that_is_not_shown_ends_the_run(world: World) -> None:
+    """An organisation may refuse the addresses of this server for good (403): no run goes on for ever."""
+    world.standin.fail_next("GET", "/installation/repositories", status=403, times=1000)
+    for _ in range(2 * DEATHS - 1):
+        with pytest.raises(TryAgain):
+            await debate(world.office, world.run.id)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+
+
+async def test_the_app_is_gone(world: World) -> None:
+    """threats.md, input 31."""
+    await world.standin.uninstall("you")
+    before = len(world.standin.journal)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "authorisation-withdrawn"
+    assert len(world.standin.journal) - before < 5
 
 
 async def test_an_end_that_cannot_be_told_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from bot.github import GitHub
 from bot.intents import Push
 from bot.publish import Place, Publisher
 from bot.store import LostFence, Store
-from bot.store.runs import Ceilings, Repository, Run
+from bot.store.runs import Ceilings, Person, Repository, Run
 from worker.debate.flow import (
     Ask,
     Branch,
@@ -489,6 +489,8 @@ RUN = Run(
     head_sha="a",
     head_ref="b",
     base_ref="main",
+    own_base="main",
+    authority=Person(id=5, login="mara"),
     requester=None,
     source=None,
     seats={},

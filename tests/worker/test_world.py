@@ -100,7 +100,6 @@ async def test_another_base(place: Place) -> None:
     await named.still_current()
     await place.standin.change_base(place.repo, place.number, "release")
     assert await ended(world) == (Status.SUPERSEDED, RETARGETED)
-    await place.world(own_base="").still_current()
 
 
 async def test_a_new_name_is_found(place: Place) -> None:
@@ -162,15 +161,6 @@ async def test_what_became_public_is_shown_while_its_starter_may_write(place: Pl
     assert await secret.world().may_show(), "it was public when the debate began"
     place.standin.set_permission(repo, "mona", "write")
     assert await world.may_show()
-
-
-async def test_an_older_run_stands_on_its_commander(place: Place) -> None:
-    person = place.run().authority
-    await place.world(authority=None, requester=person).may_push()
-    place.standin.set_permission(place.repo, "mona", "read")
-    with pytest.raises(Ended):
-        await place.world(authority=None, requester=person).may_push()
-    await place.world(authority=None).may_push()
 
 
 async def test_the_app_is_gone(place: Place) -> None:

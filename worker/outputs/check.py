@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from bot.commands import available
@@ -85,6 +85,17 @@ def render_check(report: Report, gate: str = "action_required") -> CheckOutput:
         _text(report),
         _annotations(report),
     )
+
+
+HIDDEN = (
+    "The repository became public, and the person on whose permission this debate stands cannot write here: its words "
+    "are not shown. To have the commit debated here, write `/codex-debate review`."
+)
+
+
+def hidden(shown: CheckOutput) -> CheckOutput:
+    """Return a check run without the debate's words, which not everybody was to read (threats.md, input 68)."""
+    return replace(shown, summary=HIDDEN, text="", annotations=())
 
 
 def conclusion(report: Report, gate: str = "action_required") -> str | None:

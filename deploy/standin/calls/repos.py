@@ -30,6 +30,9 @@ async def get_permission(call: Call) -> Answer:
     user = call.site.state.find_user(call.params["username"])
     if user is None:
         raise not_found()
+    if user.type == "Bot":
+        # So github.com answers for an App's account, whatever the App may do (anthropics/claude-code-action#1133).
+        raise Refused(404, f"{user.login} is not a user")
     role = call.site.state.role(call.repository, user)
     return Answer(200, call.site.shapes.permission(user, role))
 

@@ -71,24 +71,6 @@ async def test_a_write_of_which_nothing_was_sent_is_repeated(session: aiohttp.Cl
     assert pauses.slept == [0.5, 1.0]
 
 
-async def test_a_short_rate_limit_is_waited_out_also_by_writes(server: Any, github: GitHub, pauses: Any) -> None:
-    server.answers = [
-        server.says(403, {"message": "secondary"}, retry_after="3"),
-        server.says(429, retry_after="1"),
-        server.says(201, {"id": 1}),
-    ]
-    assert await github.post("/x", {}) == {"id": 1}
-    assert pauses.slept == [3.0, 1.0]
-
-
-async def test_a_long_rate_limit_is_the_callers_to_plan(server: Any, github: GitHub, pauses: Any) -> None:
-    server.answers = [server.says(403, {"message": "API rate limit exceeded"}, x_ratelimit_remaining="0")]
-    with pytest.raises(Unavailable) as caught:
-        await github.get("/x")
-    assert (caught.value.status, caught.value.retry_after) == (403, 60.0)
-    assert pauses.slept == []
-
-
 async def test_a_refused_token_is_replaced_once(server: Any, github: GitHub) -> None:
     server.answers = [server.says(401), server.says(201, {"id": 1})]
     assert await github.post("/x", {}) == {"id": 1}

@@ -37,6 +37,8 @@ def make_run() -> MakeRun:
             "head_sha": "a" * 40,
             "head_ref": "retry",
             "base_ref": "main",
+            "own_base": "main",
+            "authority": Person(id=5, login="mara"),
             "requester": Person(id=5, login="mara"),
             "source": Source(comment_id=1000 + number, text="/codex-debate review"),
             "seats": {"reviewer": SeatChoice(agent="lint"), "author": SeatChoice(agent="lint")},

@@ -33,12 +33,12 @@ async def test_an_outage_surfaces_and_ends(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     async with EmbeddedStore(tmp_path) as url:
         store = await Store.connect(url)
-        assert not await store.runs.seen("first", None)
+        assert not await store.runs.seen("first", None, by="a")
     with pytest.raises(StoreAway):
-        await store.runs.seen("second", None)
+        await store.runs.seen("second", None, by="a")
     async with EmbeddedStore(tmp_path):
         monkeypatch.setattr(module, "PATIENCE", 5.0)
-        assert await store.runs.seen("first", None)
+        assert await store.runs.seen("first", None, by="b")
         await store.close()
 
 
@@ -47,7 +47,7 @@ async def test_a_restart_is_waited_out(own_server: str) -> None:
     redis = Redis.from_url(own_server)
     os.kill(int((await redis.info("server"))["process_id"]), signal.SIGKILL)
     await redis.aclose()
-    seen = await asyncio.gather(*(store.runs.seen(f"delivery {n}", None) for n in range(20)))
+    seen = await asyncio.gather(*(store.runs.seen(f"delivery {n}", None, by="a") for n in range(20)))
     assert not any(seen)
     await store.close()
 

@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.store import Store, Writer, installations
+from bot.store.connection import PREFIX
 from bot.store.ledger import Newest
 from bot.store.runs import Person, Repository, Run
 
@@ -30,8 +31,10 @@ async def filled(store: Store, run: Run) -> None:
     await store.ledger.keep_finding(*where, used=3)
     await store.ledger.keep_newest(*where, Newest(run=run.id, folded="x"))
     await store.approvals.approve(*where, head_sha=run.head_sha, by=Person(id=5, login="mara"))
-    await runs.seen(f"comment:{run.repository.id}:9", None)
-    await runs.seen(f"once:no-permission:{run.repository.id}:12", 60)
+    await store.installations.heard(run.installation_id, run.repository.id, full_name=run.repository.full_name)
+    for name in ("comment:{}:9", "pull:{}:12:opened:aaaa:2026", "once:no-permission:{}:12", "once:reply:{}:12:ab"):
+        await runs.seen(name.format(run.repository.id), None, by="a")
+    await store.outbox.done(f"unstarted-{run.repository.id}-12-aaaa/check/codex-debate", b"result")
 
 
 async def names(redis: Redis) -> set[str]:
@@ -44,6 +47,7 @@ async def test_the_runs_of_an_installation_are_found(store: Store, make_run: Mak
     for run in (live, ended, other):
         await store.runs.claim(run, "words")
     await store.runs.finish(ended.id, 0, "consensus")
+    await store.installations.heard(7, 100, full_name="harbour/tide")
     kept = await store.installations.kept(7)
     assert (kept.live, kept.ended) == ((live.id,), (ended.id,))
     assert kept.repositories == {(100, "harbour/tide")}
@@ -58,11 +62,18 @@ async def test_an_installation_is_forgotten_whole_and_no_other_is(
     others = await names(redis)
     await filled(store, make_run())
     mine = await names(redis) - others
-    assert len(mine) >= 14
-    kept = await store.installations.kept(7)
-    assert await store.installations.forget(kept) == len(mine - {"codex-debate:1:pending:-"})
-    assert await names(redis) == others
+    assert len(mine) >= 17
+    assert await store.installations.forget(7, await store.installations.kept(7)) == len(mine) - 1
+    assert await names(redis) == others, "of the one nothing is left, of the other everything"
     assert before < others
+
+
+async def test_a_repository_without_a_run_is_forgotten_too(store: Store, redis: Redis) -> None:
+    await store.installations.heard(7, 100, full_name="harbour/tide")
+    await store.runs.seen("comment:100:9", None, by="a")
+    await store.outbox.put("-/answer/100/9", b"intent")
+    await store.installations.forget(7, await store.installations.kept(7))
+    assert await names(redis) - {f"{PREFIX}:pending:-", f"{PREFIX}:intents"} == set()
 
 
 async def test_more_keys_than_one_step_of_the_search_looks_at(
@@ -79,5 +90,5 @@ async def test_more_keys_than_one_step_of_the_search_looks_at(
 async def test_nothing_kept_is_nothing_forgotten(store: Store, redis: Redis, make_run: MakeRun) -> None:
     await filled(store, make_run())
     before = await names(redis)
-    assert await store.installations.forget(await store.installations.kept(99)) == 0
+    assert await store.installations.forget(99, await store.installations.kept(99)) == 0
     assert await names(redis) == before

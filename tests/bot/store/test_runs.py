@@ -170,10 +170,10 @@ async def test_progress_is_what_was_said_last(store: Store) -> None:
 
 
 async def test_what_was_seen_is_known_for_its_time_or_for_ever(store: Store, redis: Redis) -> None:
-    assert not await store.runs.seen("button", 10)
-    assert await store.runs.seen("button", 10)
-    assert not await store.runs.seen("comment", None)
-    assert await store.runs.seen("comment", None)
+    for name, seconds in (("button", 10), ("comment", None)):
+        assert not await store.runs.seen(name, seconds, by="one")
+        assert await store.runs.seen(name, seconds, by="another")
+        assert not await store.runs.seen(name, seconds, by="one"), "who saw it first may ask again"
     assert 0 < await redis.ttl(f"{PREFIX}:seen:button") <= 10
     assert await redis.ttl(f"{PREFIX}:seen:comment") == -1
 

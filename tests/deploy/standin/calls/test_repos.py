@@ -35,7 +35,8 @@ async def test_strangers_read_what_is_public(standin: StandIn, api: Any) -> None
     assert (await permission(api, "ann", "octo/secret", auth=auth)).body["permission"] == "none"
     assert (await permission(api, "octo")).body["permission"] == "admin"
     assert (await permission(api, "nobody")).status == 404
-    assert (await permission(api, "codex-debate%5Bbot%5D")).body["user"]["type"] == "Bot"
+    bot = await permission(api, "codex-debate%5Bbot%5D")
+    assert (bot.status, bot.body["message"]) == (404, "codex-debate[bot] is not a user")
 
 
 async def test_a_login_that_changed_hands_has_another_number(standin: StandIn, api: Any) -> None:
