@@ -7,6 +7,7 @@ GitHub, decides nothing, and believes nothing of a request before its signature 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -89,7 +90,8 @@ async def webhook(request: web.Request) -> web.Response:
     finally:
         door.metrics.deliveries.labels(str(status)).inc()
     took = round((time.monotonic() - began) * 1000, 1)
-    log(__name__).info("delivery", status=status, answer=sentence, ms=took, **fields)
+    level = logging.WARNING if status >= 500 else logging.INFO
+    log(__name__).log(level, "delivery", status=status, answer=sentence, ms=took, **fields)
     response = web.Response(status=status, text=f"{sentence}\n")
     if not request.content.is_eof():
         # The rest of a refused body is not waited for, and nothing else is read from this connection.
@@ -122,7 +124,8 @@ def _check_type(request: web.Request) -> None:
     kinds = request.headers.getall("Content-Type", [])
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         raise Refused(415, "Set the App's content type to application/json.")
-    if "Content-Encoding" in request.headers:
+    coded = request.headers.get("Transfer-Encoding", "chunked").strip().lower() != "chunked"
+    if coded or "Content-Encoding" in request.headers:
         raise Refused(415, "An encoded body is not read; send it as it is.")
 
 

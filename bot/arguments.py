@@ -23,6 +23,7 @@ from bot import grammar, replies
 from bot.grammar import Token
 
 Model = TypeVar("Model", bound=BaseModel)
+_PLAIN = re.compile(r"[0-9A-Za-z]{1,64}")
 
 _EMPTY_LINES = re.compile(r"\A(?:[ \t]*\n)+")
 
@@ -194,8 +195,13 @@ class _Line:
 
     @property
     def without(self) -> str:
-        """How to write the command where it has no flags at all."""
-        return "" if self.shape.flags else example(self.model, self.start)
+        """How to write the command where it has no flags at all, with the word that was given where one is needed."""
+        if self.shape.flags:
+            return ""
+        if self.shape.word is None or not self.shape.needs_word:
+            return self.start
+        given = str(self.given.get(self.shape.word[0], ""))
+        return f"{self.start} {given}" if _PLAIN.fullmatch(given) else example(self.model, self.start)
 
 
 def _gather(line: _Line, below: str) -> None:

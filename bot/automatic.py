@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from bot import request, rules
-from bot.begin import begin
+from bot.begin import begin, resume
 from bot.context import Bot, Scene, approver_of, attempt, permission, pull
 from bot.events import PullRequestChanged
 from bot.github import verbs
@@ -39,6 +39,12 @@ async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, delivery: 
         return "recorded"
     github = bot.app.installation(event.installation_id, event.repository.id)
     scene = Scene(bot, github, event.installation_id, event.repository, event.number, None, delivery)
+    resumed = await resume(scene, cause) or await resume(scene, _again(cause))
+    return resumed or await _handle(scene, event, cause=cause)
+
+
+async def _handle(scene: Scene, event: PullRequestChanged, *, cause: str) -> str:
+    """Gather the facts about a pull request, decide and act."""
     if not await served(scene, event.owner_id):
         return "ignored: not served"
     facts = await _facts(scene, event.action)
@@ -78,6 +84,10 @@ async def _facts(scene: Scene, action: str) -> Facts:
 async def _start(scene: Scene, start: Start, *, cause: str) -> str:
     """Begin the debate. Two events about one commit, handled at the same moment, are one debate."""
     bot = scene.bot
+    holders = await bot.store.runs.holders(scene.repository.id, scene.number)
+    for held in (holders.running, holders.waiting):
+        if held is not None and held.head_sha == start.pull.head.sha:
+            return f"ignored: {held.id} debates it"
     await scene.publisher()  # what it asks of GitHub may fail: not after the claim, which would hold and run nothing
     run = request.by_itself(
         start, bot.settings, stamp=request.Stamp(bot.new_id(), bot.now(), scene.installation_id, scene.repository)
@@ -87,8 +97,13 @@ async def _start(scene: Scene, start: Start, *, cause: str) -> str:
         if (await bot.store.runs.state(claim.run.id)).status is None:
             return f"ignored: {claim.run.id} debates it"
         # That one has ended without a result, else the rules had said so.
-        claim, word = await begin(scene, run, text_key=cause, cause=f"{cause}:again")
+        claim, word = await begin(scene, run, text_key=cause, cause=_again(cause))
     return "ignored: two debates are here already" if isinstance(claim, Full) else word
+
+
+def _again(cause: str) -> str:
+    """Return the cause of the second claim for an event: the first one met a debate that had ended."""
+    return f"{cause}:again"
 
 
 async def _show(scene: Scene, show: Show, facts: Facts) -> str:
@@ -96,7 +111,7 @@ async def _show(scene: Scene, show: Show, facts: Facts) -> str:
     if facts.pull is not None:
         head = facts.pull.head.sha
         intent = CheckRun(
-            run=f"{rules.UNSTARTED}-{scene.repository.id}-{scene.number}-{head[:10]}",
+            run=f"{rules.UNSTARTED}-{scene.repository.id}-{scene.number}-{head[:10]}-{show.status}",
             name=CHECK_NAME,
             head_sha=head,
             status="completed",

@@ -21,27 +21,37 @@ from bot.telemetry import log
 async def begin(scene: Scene, run: Run, *, text_key: str, cause: str = "") -> tuple[Claim, str]:
     """Claim the pull request for a run and do what the claim allows; return it, and a word or two for the log."""
     claim = await scene.bot.store.runs.claim(run, text_key, cause=cause)
+    return claim, await _go_on(scene, claim)
+
+
+async def resume(scene: Scene, cause: str) -> str | None:
+    """Go on where an earlier try of this job had claimed a run; None where it had not.
+
+    The run holds its place, whatever GitHub says by now of who asked for it: it must get to a worker.
+    """
+    claim = await scene.bot.store.runs.claimed(scene.repository.id, cause)
+    return await _go_on(scene, claim) if isinstance(claim, Started | Waiting) else None
+
+
+async def _go_on(scene: Scene, claim: Claim) -> str:
     match claim:
         case Started(run):
-            return claim, await _announce(scene, run, behind=None)
+            return await _announce(scene, run, behind=None)
         case Waiting(run, behind):
-            return claim, await _announce(scene, run, behind=behind)
+            return await _announce(scene, run, behind=behind)
         case _:
-            return claim, "no place"
+            return "no place"
 
 
 async def _announce(scene: Scene, run: Run, *, behind: Run | None) -> str:
     """Show that a run was taken on, and hand it to the workers unless it waits for another."""
     bot = scene.bot
-    state = await bot.store.runs.state(run.id)
-    if state.status is not None:
+    if (await bot.store.runs.state(run.id)).status is not None:
         return f"ended: {run.id}"
-    publisher = await scene.publisher()
     try:
+        publisher = await scene.publisher()
         await scene.react(publisher, "eyes")
-        # From its first attempt on the check run is the worker's: a late "queued" would take back what it shows.
-        if state.fence == 0:
-            await _show_queued(scene, run, behind=behind)
+        await _show_queued(scene, run, behind=behind)
     finally:
         # The claim is held: whatever GitHub says, the run must get to a worker.
         if behind is None:
@@ -53,7 +63,21 @@ async def _announce(scene: Scene, run: Run, *, behind: Run | None) -> str:
 
 
 async def _show_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
-    """Create the run's check run, queued, and note its id."""
+    """Create the run's check run, queued, and note its id.
+
+    From its first attempt on the check run is the worker's: a late "queued" would take back what it shows. The worker
+    waits with its first look until this is done.
+    """
+    runs = scene.bot.store.runs
+    await runs.show(run.id)
+    try:
+        if (await runs.state(run.id)).fence == 0:
+            await _create_queued(scene, run, behind=behind)
+    finally:
+        await runs.shown(run.id, done=True)
+
+
+async def _create_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
     server, stop = scene.bot.settings.github_server_url, commands.available("stop")
     intent = CheckRun(
         run=run.id,

@@ -61,6 +61,8 @@ class Refusal:
     reply: str
     open: bool = False
     """It may be told to readers, as help is (interface.md 4)."""
+    verb: str = ""
+    """The verb, where what follows it is at fault."""
 
 
 Reading: TypeAlias = Command | Refusal | None
@@ -118,6 +120,8 @@ def parse(text: str, *, max_rounds: int) -> Reading:
         return None
     if len(text) > COMMENT_LIMIT:
         return Refusal(replies.too_long("comment", COMMENT_LIMIT))
+    if grammar.count_lines(text) > grammar.LINES_LIMIT:
+        return Refusal(replies.too_long("comment", grammar.LINES_LIMIT, unit="lines"))
     if len(found) > 1:
         return Refusal(replies.two_commands(found[0].line, found[1].line))
     return _read(found[0], text, max_rounds=max_rounds)
@@ -135,7 +139,7 @@ def _read(found: grammar.Found, text: str, *, max_rounds: int) -> Command | Refu
     try:
         options = arguments.read(row.options, rest, below=below, start=_start(verb), max_rounds=max_rounds)
     except MisreadError as error:
-        return Refusal(error.reply, open=row.open)
+        return Refusal(error.reply, open=row.open, verb=verb)
     return _refused(options) or Command(verb, options, f"{found.line}\n{below}".rstrip())
 
 
@@ -181,9 +185,14 @@ def _near(word: str, cutoff: float) -> str | None:
     return names[near[0]] if near else None
 
 
+def _named(verb: str) -> str:
+    """Return a verb as people speak of it."""
+    return f"/{verb}" if verb in _OWN_WORDS else verb
+
+
 def _start(verb: str) -> str:
     """Return how a verb is written in a comment."""
-    return f"/{verb}" if verb in _OWN_WORDS else f"/codex-debate {verb}"
+    return _named(verb) if verb in _OWN_WORDS else f"/codex-debate {verb}"
 
 
 # ---- Help -----------------------------------------------------------------------------------------------------------
@@ -200,7 +209,7 @@ def help_text(topic: Help, *, max_rounds: int) -> str:
     """Return the reply to `help`, made from the table and the option models."""
     if topic.verb is None:
         rows = [(usage(name), verb.says) for name, verb in VERBS.items() if verb.here]
-        return replies.help_overview(rows, [name for name, verb in VERBS.items() if not verb.here])
+        return replies.help_overview(rows, [_named(name) for name, verb in VERBS.items() if not verb.here])
     verb = VERBS[topic.verb]
     return replies.help_verb(usage(topic.verb), verb.says, _takes(verb.options, max_rounds), here=verb.here)
 
@@ -215,7 +224,9 @@ def _takes(model: type[Options], max_rounds: int) -> list[tuple[str, str]]:
     if known.lead:
         rows.append((known.lead[1].shown, known.lead[1].says))
     if known.prose:
-        rows.append((known.prose[1].shown, replies.help_prompt(known.prose[1].says, PROMPT_LIMIT)))
+        rows.append(
+            (known.prose[1].shown, replies.help_prompt(known.prose[1].says, PROMPT_LIMIT, lines=grammar.LINES_LIMIT))
+        )
     return rows
 
 

@@ -11,16 +11,16 @@ import hashlib
 from typing import assert_never
 
 from bot import commands, policy, replies, request
-from bot.begin import begin, running
-from bot.commands import Command, Reading
+from bot.begin import begin, resume, running
+from bot.commands import Command, Reading, Refusal
 from bot.config import Config
 from bot.context import Bot, Scene, approver_of, permission, pull
 from bot.events import CommentCreated
 from bot.github import GitHubError, NotInstalled, Unavailable, verbs
-from bot.options import Approve, Help, Review
+from bot.options import Approve, Review
 from bot.policy import Facts, Ignore, Start, Tell
 from bot.repository import config_of, served
-from bot.store.runs import Full, Person, Repeat
+from bot.store.runs import Full, Person, Repeat, by_comment
 from bot.telemetry import log
 
 FLOOD_SECONDS = 60
@@ -43,13 +43,18 @@ async def handle_comment(bot: Bot, event: CommentCreated, *, delivery: str) -> s
     await bot.store.installations.heard(event.installation_id, event.repository.id, full_name=scene.repo)
     if await bot.store.runs.seen(f"comment:{event.repository.id}:{event.comment_id}", None, by=delivery):
         return "repeated"
+    return await resume(scene, by_comment(event.comment_id)) or await _handle(scene, event, reading)
+
+
+async def _handle(scene: Scene, event: CommentCreated, reading: Command | Refusal) -> str:
+    """Gather the facts about a command, decide and act."""
     try:
         facts = await _facts(scene, event, reading)
     except NotInstalled as error:
         # Gone, or not all of app.yml is granted: GitHub's status is the same. Only in the second case can it be told.
         asks = await permission(scene.replying(), event.author.login)
         facts = Facts(served=True, permission=asks, refused=str(error))
-    decision = policy.decide(event, reading, facts, max_rounds=bot.settings.max_rounds)
+    decision = policy.decide(event, reading, facts, max_rounds=scene.bot.settings.max_rounds)
     match decision:
         case Start():
             line = reading.line if isinstance(reading, Command) else ""
@@ -68,7 +73,7 @@ async def give_up(bot: Bot, event: CommentCreated, *, delivery: str) -> None:
     Nothing is told where the command got so far that a run was claimed. Raises as `handle_comment` does.
     """
     scene = _scene(bot, event, delivery=delivery)
-    if await bot.store.runs.asked(event.repository.id, event.comment_id):
+    if await resume(scene, by_comment(event.comment_id)) is not None:
         return
     if await _ignored(scene, event) is None and await _read(bot, event) is not None:
         await _tell(scene, Tell(replies.github_away(), once=f"away:{scene.repository.id}:{scene.number}"))
@@ -100,8 +105,6 @@ async def _facts(scene: Scene, event: CommentCreated, reading: Reading) -> Facts
     if not await served(scene, event.owner_id):
         return Facts(served=False)
     options = reading.options if isinstance(reading, Command) else None
-    if isinstance(options, Help):
-        return Facts(served=True)
     asks = None if event.author.type == "Bot" else await permission(scene, event.author.login)
     number = policy.target(event, reading) if isinstance(reading, Command) else None
     if not isinstance(options, Review | Approve) or number is None or not policy.may(event, asks):
@@ -139,9 +142,9 @@ async def _about(scene: Scene, asks: verbs.Permission | None, options: Review | 
 async def _tell(scene: Scene, tell: Tell) -> str:
     """Give a short reply, and its reaction."""
     same = hashlib.sha256(tell.reply.encode()).hexdigest()[:32]
-    place = f"reply:{scene.repository.id}:{scene.number}:{same}"
+    place = f"reply:{scene.repository.id}:{scene.number}"
     once, seconds = (tell.once, tell.seconds) if tell.once else (place, FLOOD_SECONDS)
-    if await scene.bot.store.runs.seen(f"once:{once}", seconds, by=scene.delivery):
+    if await scene.bot.store.runs.seen(f"once:{once}:{same}", seconds, by=scene.delivery):
         return "told before"
     scene = scene.replying()
     if not await scene.still_asked():

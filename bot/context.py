@@ -6,9 +6,11 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from bot import policy
 from bot.events import Actor, Repository
@@ -72,11 +74,8 @@ class Scene:
         """Return whether the command's comment was not deleted meanwhile (threats.md, 41)."""
         if self.comment_id is None:
             return True
-        try:
-            await verbs.comment(self.github, self.repo, self.comment_id)
-        except NotFound:
-            return False
-        return True
+        comment = self.comment_id
+        return await settled(lambda: verbs.comment(self.github, self.repo, comment)) is not None
 
     async def react(self, publisher: Publisher, content: Reacted) -> None:
         """React to the command, where a comment gave it."""
@@ -99,6 +98,24 @@ async def attempt(publisher: Publisher, intent: Intent) -> Published | None:
     except GitHubError as error:
         log(__name__).warning("not published", intent=type(intent).__name__, error=str(error))
         return None
+
+
+T = TypeVar("T")
+
+LAG_SECONDS = 2.0
+"""For so long what a webhook tells of may not be there yet where it is read: GitHub reads from replicas (many Apps
+sleep a second before their first call, python/bedevere among them)."""
+
+
+async def settled(look: Callable[[], Awaitable[T]]) -> T | None:
+    """Return what is looked at, or None where it is not there at a second look either."""
+    for pause in (LAG_SECONDS, None):
+        try:
+            return await look()
+        except NotFound:
+            if pause is not None:
+                await asyncio.sleep(pause)
+    return None
 
 
 # ---- Reading what decisions depend on -------------------------------------------------------------------------------
@@ -125,9 +142,8 @@ async def approver_of(scene: Scene, found: verbs.PullRequest) -> Actor | None:
 
 async def pull(scene: Scene, number: int) -> verbs.PullRequest | None:
     """Return a pull request of this very repository, or None where the number is none."""
-    try:
-        found = await verbs.pull(scene.github, scene.repo, number)
-    except NotFound:
+    found = await settled(lambda: verbs.pull(scene.github, scene.repo, number))
+    if found is None:
         return None
     # A repository that took over an old name is another one (threats.md, 67).
     return found if found.base.repo is not None and found.base.repo.id == scene.repository.id else None

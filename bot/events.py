@@ -130,7 +130,7 @@ class _Installation(_Slice):
 class _Actor(_Slice):
     id: Id
     login: Login
-    type: Word = "User"
+    type: Word
 
     def value(self) -> Actor:
         return Actor(self.id, self.login, self.type)

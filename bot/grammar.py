@@ -5,8 +5,10 @@ normalises no Unicode before it matches.
 
 Where interface.md leaves it open: words are lower case; blanks and tabs part them and may stand around the command; a
 byte order mark before it makes it text. What looks like a command on a later line of a command's own paragraph counts
-as a second one: whoever writes two in a row means two. A line directly below the definition of a link or a footnote
-belongs to it. The first block of HTML ends the commands of a comment wherever it stands, in a list or a quotation too.
+as a second one: whoever writes two in a row means two. Before a command stands nothing, an empty line, a heading, a
+rule or a block of code; a line directly below anything else belongs to it, the definition of a link too. The first HTML
+ends the commands of a comment wherever it stands, in a list or a quotation too; in a line only tags that cannot hold
+what follows are passed over.
 
 A value stands behind its flag or behind ``=``. A quoted value begins and ends on the command's line, between straight
 or curly marks; inside straight double ones ``\"`` is a mark. Nothing else is escaped, and nothing is expanded.
@@ -21,6 +23,8 @@ from markdown_it import MarkdownIt
 
 WORDS = ("/codex-debate", "/lens-debate", "/code-debate")
 BLANKS = " \t"
+LINES_LIMIT = 4000
+"""Lines of a comment that are searched: a hostile one of 40 nested quotations costs 0.15 ms a line."""
 DEPTH = 40
 """Levels of quotations and of lists and their items that are read; below a list that is deeper no command is found."""
 
@@ -46,31 +50,54 @@ def _blocks() -> MarkdownIt:
 
 
 _MARKDOWN = _blocks()
+_INLINE = MarkdownIt("commonmark")
+
+_BEFORE = {"heading_open", "fence", "code_block", "hr"}
+"""Blocks behind which a paragraph may begin without an empty line. Behind any other, what looks like a paragraph to one
+parser is a lazy line of a quotation or list to another."""
+_HARMLESS = re.compile(r"</?(?:a|b|br|em|i|img|kbd|span|strong|sub|sup)\b|<!--", re.IGNORECASE)
+"""Tags in a line behind which a command is shown as one. Behind any other it may stand in a quotation, a list or a
+fold: a browser closes the paragraph, not the tag."""
 
 
 def find(text: str) -> tuple[Found, ...]:
-    """Return the command lines of a comment: first lines of top-level paragraphs, up to the first HTML block."""
+    """Return the command lines of a comment: first lines of top-level paragraphs, up to the first HTML."""
     if not any(word in text for word in WORDS):
         return ()
-    lines = _NEWLINE.split(text)
+    lines = _NEWLINE.split(text)[:LINES_LIMIT]
     found = []
-    known = 0  # the row behind the last block: a definition is none, and leaves a gap that is not empty
-    for token in _MARKDOWN.parse(text):
-        if token.type == "html_block":
+    known, before = 0, ""  # the row behind the last block, and its kind: a definition is none, and leaves a gap
+    # A byte order mark is no part of the text to cmark, wherever it leaves what stands behind it.
+    for token in _MARKDOWN.parse("\n".join(lines).removeprefix("\ufeff")):
+        if token.type == "html_block" or (token.type == "inline" and _opens(token.content)):
             break
         if token.level or not token.map:
             continue
         first, end = token.map
-        defined = first > known and lines[first - 1].strip(BLANKS)
-        if token.type == "paragraph_open" and not defined and _is_command(lines[first]):
+        close = first > 0 and lines[first - 1].strip(BLANKS) and not (first == known and before in _BEFORE)
+        if token.type == "paragraph_open" and not close and _is_command(lines[first]):
             rows = [first, *(row for row in range(first + 1, end) if _is_command(lines[row]))]
             found += [Found(lines[row].strip(BLANKS), row) for row in rows]
-        known = max(known, end)
+        if token.nesting >= 0:
+            known, before = max(known, end), token.type
     return tuple(found)
+
+
+def _opens(content: str) -> bool:
+    """Return whether lines of text hold a tag that may hold what follows them."""
+    if "<" not in content:
+        return False
+    children = [child for token in _INLINE.parseInline(content) for child in token.children or ()]
+    return any(child.type == "html_inline" and not _HARMLESS.match(child.content) for child in children)
 
 
 def _is_command(line: str) -> bool:
     return _COMMAND.fullmatch(line.strip(BLANKS)) is not None
+
+
+def count_lines(text: str) -> int:
+    """Return how many lines a comment has."""
+    return len(_NEWLINE.findall(text)) + 1
 
 
 def below(text: str, found: Found) -> str:

@@ -146,8 +146,8 @@ class Review(_Strict):
         Said, Flag('"…"', _TEXT, '"see the plan"', "what the change is for; only the author reads it")
     ] = ""
     push: Annotated[bool, Flag("", "", "", "not in this version")] = False
-    reviewer: Annotated[Agent, Flag("AGENT", _AGENTS, "codex", "who reviews")] = None
-    author: Annotated[Agent, Flag("AGENT", _AGENTS, "claude", "who answers and fixes")] = None
+    reviewer: Annotated[Agent, Flag("AGENT", _AGENTS, "lint", "who reviews")] = None
+    author: Annotated[Agent, Flag("AGENT", _AGENTS, "lint", "who answers and fixes")] = None
 
 
 class Lens(_Strict):

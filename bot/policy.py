@@ -7,7 +7,7 @@ out the decision.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
@@ -50,8 +50,10 @@ class Tell:
     reply: str
     reaction: Reaction = "confused"
     once: str = ""
-    """Where not empty: given once in `seconds` for this name; later, neither reply nor reaction is given."""
+    """Where not empty: this reply is given once in `seconds` for this name; later, nothing is."""
     seconds: int = DAY
+    open: bool = False
+    """It may be given to those who may only read (interface.md 4), each thing once an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,7 @@ def target(event: CommentCreated, command: Command) -> int | None:
 # ---- The decision ---------------------------------------------------------------------------------------------------
 
 
-def decide(  # noqa: PLR0911 - one return a rule, in the order in which they hold
-    event: CommentCreated, reading: Reading, facts: Facts, *, max_rounds: int
-) -> Decision:
+def decide(event: CommentCreated, reading: Reading, facts: Facts, *, max_rounds: int) -> Decision:
     """Return what is to be done about a comment that was heard.
 
     A fact that is missing because it could not be read counts against the command.
@@ -136,28 +136,28 @@ def decide(  # noqa: PLR0911 - one return a rule, in the order in which they hol
     place = f"{event.repository.id}:{event.number}"
     if not facts.served:
         return Tell(replies.not_served(event.repository.full_name), once=f"not-served:{place}")
-    told = _open_to_readers(reading, once=f"help:{place}:{event.author.id}", max_rounds=max_rounds)
-    if told is not None:
-        return told
+    told = _told(reading, max_rounds=max_rounds)
+    if told is not None and told.open and not may(event, facts.permission):
+        return replace(told, once=f"help:{place}:{event.author.id}", seconds=HOUR)
     if not may(event, facts.permission):
         return Tell(replies.no_permission(), once=f"no-permission:{place}")
-    if isinstance(reading, Refusal):
-        return Tell(reading.reply)
-    if not isinstance(reading.options, Review | Approve):
-        return Tell(commands.not_yet(reading.verb))
+    if told is not None:
+        return told
+    if not isinstance(reading, Command) or not isinstance(reading.options, Review | Approve):
+        raise TypeError(f"{reading} starts nothing")  # pragma: no cover - it was told
     return _debate(event, reading, reading.options, facts)
 
 
-def _open_to_readers(reading: Command | Refusal, *, once: str, max_rounds: int) -> Tell | None:
-    """Return the reply to what readers may ask, too, once an hour each; None where it is for writers."""
+def _told(reading: Command | Refusal, *, max_rounds: int) -> Tell | None:
+    """Return the reply to what starts nothing, whoever asks; None where it starts something."""
     match reading:
-        case Refusal(reply, open=True):
-            return Tell(reply, once=once, seconds=HOUR)
+        case Refusal(reply, is_open, verb):
+            later = bool(verb) and not commands.available(verb)
+            return Tell(commands.not_yet(verb) if later else reply, open=is_open)
         case Command(_, Help() as topic):
-            text = commands.help_text(topic, max_rounds=max_rounds)
-            return Tell(text, reaction="rocket", once=once, seconds=HOUR)
-        case Command(verb) if commands.VERBS[verb].open:
-            return Tell(commands.not_yet(verb), once=once, seconds=HOUR)
+            return Tell(commands.help_text(topic, max_rounds=max_rounds), reaction="rocket", open=True)
+        case Command(verb, options) if not isinstance(options, Review | Approve):
+            return Tell(commands.not_yet(verb), open=commands.VERBS[verb].open)
         case _:
             return None
 
@@ -176,7 +176,7 @@ def writes(permission: Permission | None, user_id: int) -> bool:
     return permission is not None and permission.writes and permission.user_id == user_id
 
 
-def _debate(  # noqa: PLR0911 - the same
+def _debate(  # noqa: PLR0911 - one return a rule, in the order in which they hold
     event: CommentCreated, command: Command, options: Review | Approve, facts: Facts
 ) -> Decision:
     """Return what is to be done about a command that starts a review, from somebody with write permission."""

@@ -20,6 +20,7 @@ BREAKER = "\N{ZERO WIDTH SPACE}"
 """Stands behind a mark that a mail client might take for the beginning of a mention or a reference."""
 
 NOTHING = "nothing was started"
+NO_OTHER = "No other reviewer starts in this version."
 
 
 def _plain(text: str) -> str:
@@ -31,7 +32,8 @@ def _plain(text: str) -> str:
 def quoted(text: str, limit: int = QUOTE_LIMIT) -> str:
     """Return what a person wrote as a code span, cut to `limit` characters."""
     line = _plain(text)
-    shown = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    # A mark that lost its breaker to the cut goes with it.
+    shown = line if len(line) <= limit else line[: limit - 1].rstrip("@# ") + "…"
     return f"`{shown or '…'}`"
 
 
@@ -100,9 +102,9 @@ def one_only(verb: str, what: str) -> str:
     return f"`{verb}` takes one {what}; {NOTHING}. Write a comment for each."
 
 
-def too_long(what: str, limit: int) -> str:
+def too_long(what: str, limit: int, *, unit: str = "characters") -> str:
     """Answer a command line, or a comment with one, that is too long. It is not repeated."""
-    return f"The {what} is longer than {limit:,} characters; {NOTHING}. Shorten it and write it again."
+    return f"The {what} is longer than {limit:,} {unit}; {NOTHING}. Shorten it and write it again."
 
 
 def too_long_text(verb: str, limit: int) -> str:
@@ -169,11 +171,14 @@ def no_permission() -> str:
 
 
 def from_outside(head_sha: str, *, elsewhere: int | None = None) -> str:
-    """Answer a command on an outsider's pull request; `elsewhere` is its number where the command stands not on it."""
+    """Answer a command on an outsider's pull request; `elsewhere` is its number where the command stands not on it.
+
+    The line to paste names the whole commit: two commits that begin alike can be made within seconds (threats.md T7).
+    """
     where = "write" if elsewhere is None else f"write on pull request {elsewhere}"
     return (
         "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. "
-        f"After reading the change, {where}:\n\n{fenced(f'/codex-debate approve {_short(head_sha)}')}"
+        f"After reading the change, {where}:\n\n{fenced(f'/codex-debate approve {head_sha}')}"
     )
 
 
@@ -181,7 +186,7 @@ def not_the_head(sha: str, head_sha: str) -> str:
     """Answer the approval of another commit than the head."""
     return (
         f"{_short(sha)} is not the head of this pull request; {NOTHING}. The head is now {_short(head_sha)}. After "
-        f"reading it, write `/codex-debate approve {_short(head_sha)}`."
+        f"reading it, write:\n\n{fenced(f'/codex-debate approve {head_sha}')}"
     )
 
 
@@ -226,10 +231,14 @@ def not_open(number: int, *, merged: bool) -> str:
     return f"Pull request {number} is closed; {NOTHING}. Reopen it, then write the command again."
 
 
-def nothing_to_review(head: str, base: str, *, reason: str = "") -> str:
-    """Reply to a review without anything to review: no change, or with a `reason` none for this reviewer."""
+def nothing_to_review(head: str, base: str, *, reason: str = "", others: Sequence[str] = ()) -> str:
+    """Reply to a review without anything to review: no change, or with a `reason` none for this reviewer.
+
+    `others` are the reviewers that could be asked instead.
+    """
     if reason:
-        return f"{reason[:1].upper()}{reason[1:]}; {NOTHING}. Ask another reviewer, with `--reviewer`."
+        ask = f"Ask another reviewer: `/codex-debate review --reviewer {others[0]}`." if others else NO_OTHER
+        return f"{reason[:1].upper()}{reason[1:]}; {NOTHING}. {ask}"
     example = "For another base write `/codex-debate review --base BRANCH`."
     return f"{quoted(head, 100)} holds no change against {quoted(base, 100)}; {NOTHING}. {example}"
 
@@ -359,9 +368,10 @@ def config_error(base: str, line: int, fault: str) -> tuple[str, str]:
     )
 
 
-def help_prompt(says: str, limit: int) -> str:
+def help_prompt(says: str, limit: int, *, lines: int) -> str:
     """Explain a prompt: what it is, where it stands, and how long it may be."""
-    return f"{says}, behind the flags or below the command; at most {limit:,} characters, quotation marks are optional"
+    most = f"at most {limit:,} characters and {lines:,} lines"
+    return f"{says}, behind the flags or below the command; {most}, quotation marks are optional"
 
 
 # ---- The queued check run -------------------------------------------------------------------------------------------

@@ -81,8 +81,7 @@ def decide(action: str, facts: Facts) -> Decision:
     if _debated(facts.checks):
         return Ignore("the head was debated")
     found = _held_back(pull, config, facts)
-    if isinstance(found, Show) and facts.checks:
-        # Never on a head that carries a check run of ours already: the newest of a name is the one that counts.
+    if isinstance(found, Show) and _shown(facts.checks, found.status):
         return Ignore(f"the head has a check run; else {found.status}")
     return found
 
@@ -100,6 +99,17 @@ def _held_back(pull: PullRequest, config: Config | BadConfig, facts: Facts) -> S
         authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
         return Start(Review(), pull, base, authority, approved=not ours)
     return Show(Status.WAITING_APPROVAL, *replies.waiting_approval(pull.head.sha))
+
+
+def _shown(checks: Iterable[CheckRun], status: Status) -> bool:
+    """Return whether a head carries the check run of a debate, or already says the same.
+
+    The newest check run of a name is the one that counts: none of these may cover that of a debate (interface.md 6).
+    """
+    return any(
+        not (each.external_id or "").startswith(UNSTARTED) or (each.external_id or "").endswith(f"-{status}")
+        for each in checks
+    )
 
 
 def _debated(checks: Iterable[CheckRun]) -> bool:

@@ -15,8 +15,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-BYTES_LIMIT = 64 * 1024
-"""Bytes of the longest file that is read."""
+from bot.replies import quoted
+
+BYTES_LIMIT = 16 * 1024
+"""Bytes of the longest file that is read: a hostile one of this size takes half a second."""
 DEPTH_LIMIT = 20
 """Levels of the deepest value."""
 
@@ -25,7 +27,6 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
-_ODD = re.compile(r"[^A-Za-z0-9 ,.:'(){}-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,8 @@ def read(raw: bytes) -> Lined:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    """Return ruamel.yaml's own words for a fault, without anything of the file that could be more than words."""
-    words = _ODD.sub("", error.problem or "")[:80].strip()
-    return f"this is not YAML ({words})" if words else "this is not YAML"
+    """Return ruamel.yaml's own words for a fault as code: they may hold characters of the file."""
+    return f"this is not YAML: {quoted(error.problem, 100)}" if error.problem else "this is not YAML"
 
 
 class _Reader:

@@ -66,11 +66,17 @@ class Announcer:
         self._commented = False
 
     async def standing(self, standing: Standing) -> None:
-        """Take note of how the debate stands now: the check run follows at once, the comment at a round's end."""
+        """Take note of how the debate stands now: the check run follows at once, the comment at a round's end.
+
+        It is told for people's comfort: where GitHub does not take it now, the next time tells it.
+        """
         self.moment = Moment(standing)
-        await self.beat()
-        if standing.round_ended and self.task.comment:
-            await self._comment(self._report(standing.record))
+        try:
+            await self.beat()
+            if standing.round_ended and self.task.comment:
+                await self._comment(self._report(standing.record))
+        except GitHubError as error:
+            log(__name__).warning("not told", what="how it stands", run=self.task.run, error=str(error))
 
     def follow(self, flow: Flow[Outcome]) -> Flow[Outcome]:
         """Return a flow that does the same, and from which we learn how it stands also where a replay is silent."""

@@ -14,7 +14,7 @@ from bot.store.runs import Run
 from worker.agents import Agent
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.ended import Ended
-from worker.git import GitRefused, NoMergeBase, RefMissing
+from worker.git import GitRefused, NoMergeBase
 from worker.git.brief import brief
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
@@ -102,15 +102,16 @@ def _endings(reviewer: Agent) -> str:
 
 
 async def fetch(run: Run, source: Source, mirror: Mirror) -> None:
-    """Bring a run's head and base into the mirror, under refs of its own. Raises as `check_out` does."""
+    """Bring a run's head and base into the mirror, under refs of its own.
+
+    Raises as `check_out` does, and `worker.git.RefMissing` where git shows none of the two.
+    """
     base, head = refs(run.id)
     wanted = {head: f"refs/pull/{run.number}/head", base: f"refs/heads/{run.base_ref}"}
     try:
         await mirror.fetch(source.url, wanted, token=source.token)
     except GitRefused as error:
         raise Ended(Status.GIT_REFUSED, str(error)) from error
-    except RefMissing as error:
-        raise Ended(Status.MERGE_BASE_ERROR, str(error)) from error
     if await mirror.resolve(head) != run.head_sha:
         raise Ended(Status.SUPERSEDED)
 

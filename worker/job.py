@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ from worker.debate.brief import sources
 from worker.debate.findings import Outcome
 from worker.debate.task import Task
 from worker.ended import BY_CANCEL, Ended
-from worker.git import GitFailed, GitRefused, GitUnavailable, Remote
+from worker.git import GitFailed, GitRefused, GitUnavailable, RefMissing, Remote
 from worker.git.commit import Identity, push
 from worker.git.mirror import Mirror, Mirrors
 from worker.git.tree import empty
@@ -46,6 +47,10 @@ DEATHS = 3
 """Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
 AGAIN_SECONDS = 5.0
 """Pause before a run is taken up again after a fault of the worker."""
+SHOWN_SECONDS = 0.05
+"""Pause between two looks whether the bot has shown the queued run."""
+HOPELESS_SECONDS = 86_400
+"""A run that GitHub has kept from its end for so long is given up: no run holds its claim for ever."""
 BLAMELESS_SECONDS = 2.0
 """An attempt that is ended waits no longer than this for the store."""
 
@@ -97,6 +102,9 @@ async def debate(office: Office, run_id: str) -> None:
         raise
     except (Unavailable, GitUnavailable, StoreAway) as fault:
         log(__name__).warning("attempt fault", run=run_id, fault=str(fault))
+        if not isinstance(fault, StoreAway) and attempt.hopeless():
+            await attempt.leave(Status.AGENT_ERROR)
+            return
         await attempt.blameless()
         # Where GitHub says when it may be asked again, not before that.
         raise TryAgain(max(AGAIN_SECONDS, getattr(fault, "retry_after", None) or 0.0)) from fault
@@ -121,12 +129,14 @@ class Attempt:
         self.folder = office.settings.state_dir / "runs" / run.id
         self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
         self.world = World(run, self.github)
+        self.began = int(time.time())
 
     async def make(self) -> None:
         """Debate, report, and make way for the run that waits."""
         runs = self.office.store.runs
         state = await runs.state(self.run.id)
-        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
+        self.began = state.began or int(time.time())
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, began=self.began)
         self.run = run = await self.world.find()
         identity = await self.office.app.identity(self.github)
         mirror = await self.office.mirrors.of(run.repository.id)
@@ -134,6 +144,7 @@ class Attempt:
         task = first_task(run, self.office.settings.github_server_url)
         teller = Announcer(publisher, run, self.office.store, task=task, may_show=self.world.may_show)
         end: Outcome | Ended
+        await self._shown()
         try:
             with refused("what was left to tell", run.id):
                 await publisher.resume()
@@ -157,6 +168,11 @@ class Attempt:
         await self._begin_anew(end)
         await self.leave(end.status)
 
+    async def _shown(self) -> None:
+        """Wait until the bot is not creating the queued check run: two who look at once would both create one."""
+        while not await self.office.store.runs.shown(self.run.id):  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(SHOWN_SECONDS)
+
     async def _tell(self, teller: Announcer, end: Outcome | Ended, mirror: Mirror, *, deaths: int) -> None:
         """Publish the end. What cannot be told in several attempts is given up: no run holds its claim for ever."""
         try:
@@ -177,6 +193,10 @@ class Attempt:
             teller.task = Task.model_validate_json(stored)
             lines = await self.office.store.journal(self.run.id, self.fence).all()
             rehearse(teller.follow(PROTOCOLS[self.run.kind].flow(teller.task)), lines)
+
+    def hopeless(self) -> bool:
+        """Return whether the run has waited for GitHub for too long."""
+        return time.time() - self.began > HOPELESS_SECONDS
 
     async def blameless(self) -> None:
         """Take back that this attempt may have died of its step: it ended for a reason outside (decisions.md 1.6)."""
@@ -224,15 +244,24 @@ class Attempt:
         stored = await store.runs.task(run.id)
         if stored is None:
             reviewer, _ = agents.find(run.seats[review.REVIEWER].agent)
-            task = await self._with_git(lambda source: check_out(run, source, mirror, self.folder, reviewer=reviewer))
+            task = await self._fetched(lambda source: check_out(run, source, mirror, self.folder, reviewer=reviewer))
             first = await store.ledger.next_finding(run.repository.id, run.number)
             task = task.model_copy(update={"next_finding": first})
             await store.runs.record(run.id, self.fence, fingerprint=mark)
             return Task.model_validate_json(await store.runs.set_task(run.id, self.fence, task.model_dump_json()))
         if (await store.runs.state(run.id)).fingerprint != mark:
             raise FlowChanged("/0")
-        await self._with_git(lambda source: fetch(run, source, mirror))
+        await self._fetched(lambda source: fetch(run, source, mirror))
         return Task.model_validate_json(stored)
+
+    async def _fetched(self, use: Callable[[Source], Awaitable[T]]) -> T:
+        """Fetch, and do not believe git alone that a branch is gone: a garbled answer reads the same."""
+        try:
+            return await self._with_git(use)
+        except RefMissing as missing:
+            if await verbs.branch_sha(self.github, self.run.repository.full_name, self.run.base_ref) is None:
+                raise Ended(Status.MERGE_BASE_ERROR, str(missing)) from missing
+            raise GitUnavailable("fetch", str(missing)) from missing
 
     async def _with_git(self, use: Callable[[Source], Awaitable[T]], *, write: bool = False) -> T:
         server_url = self.office.settings.github_server_url
@@ -278,7 +307,8 @@ class Attempt:
         if end.status is not Status.NOTHING_TO_REVIEW:
             await publisher.publish(Reaction(command, "rocket"))
             return
-        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason)
+        others = agents.instead_of(run.seats[review.REVIEWER].agent)
+        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason, others=others)
         await publisher.publish(Answer(f"{run.repository.id}/{command.id}/nothing", run.number, body, after=command.id))
         await publisher.publish(Reaction(command, "confused"))
 

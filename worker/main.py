@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bot.github import AppClient, open_session
+from bot.github import WORKERS_WRITES, AppClient, open_session
 from bot.settings import Settings, SettingsError
 from bot.store import RUNS, Store
 from bot.telemetry import log
@@ -35,7 +35,7 @@ async def run_worker(
             log(__name__).warning("seat cannot be filled", setting=seat, reason=refusal)
     async with open_session(settings.github_api_url) as session:
         mirrors = Mirrors(settings.state_dir / "mirrors")
-        app = AppClient(settings, session, pacer=store.pace)
+        app = AppClient(settings, session, pacer=store.pace, writes=WORKERS_WRITES)
         office = Office(settings, store, app, mirrors, sleep=sleep)
         worker = store.queue.worker(RUNS, take_run, concurrency=settings.concurrency, context={"office": office})
         log(__name__).info("worker started", concurrency=settings.concurrency)

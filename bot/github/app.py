@@ -21,7 +21,7 @@ import jwt
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from bot.github.client import Credential, GitHub, GitHubError, Unavailable, understood
-from bot.github.limits import Clock, Pacer, Traffic
+from bot.github.limits import WRITES, Clock, Pacer, Traffic, Windows
 from bot.settings import Settings
 from bot.telemetry import log
 
@@ -142,12 +142,16 @@ class AppClient:
         *,
         clock: Clock | None = None,
         pacer: Pacer | None = None,
+        writes: Windows = WRITES,
     ) -> None:
-        """`pacer` gives out the turns to write (`bot.store.Pace`); without one writes are not paced."""
+        """`pacer` gives out the turns to write (`bot.store.Pace`); without one writes are not paced.
+
+        `writes` says how many of an installation's, those of other processes too, leave room for one of this process.
+        """
         self._settings = settings
         self._session = session
         self._clock = clock or Clock()
-        self._traffic = Traffic(self._clock, pacer)
+        self._traffic = Traffic(self._clock, pacer, writes)
         self._ahead = 0.0
         self._jwt: tuple[str, float] | None = None
         self._tokens: dict[_Scope, _Token] = {}

@@ -165,7 +165,8 @@ def _mapped() -> Iterator[None]:
             raise NotFound(status, message) from None
         if status == 403:
             raise Forbidden(status, message) from None
-        if status >= 500:
+        if status >= 500 or status == 401:
+            # 401: the token was replaced already, and its replacement was refused as well: nothing that lasts.
             raise Unavailable(status, message) from None
         raise GitHubError(status, message) from None
     except (ValueError, LookupError, TypeError):

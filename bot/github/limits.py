@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from bot.github.errors import Unavailable
 from bot.github.wire import Answer, NoAnswer, http_date
@@ -26,9 +26,15 @@ PATIENCE_SECONDS = 10.0
 """The longest wait that is waited out here; a longer one is the caller's to plan."""
 AT_ONCE = 16
 """Requests of a process that are under way at once. GitHub allows 100 to all processes of an App together."""
-WRITES = ((60, 60.0), (400, 3600.0))
+Windows: TypeAlias = tuple[tuple[int, float], ...]
+"""Pairs: so many at most in any so many seconds."""
+
+WRITES: Windows = ((60, 60.0), (400, 3600.0))
 """Writes of an installation, and the seconds in which so many are made at most (decisions.md 9). GitHub's own bounds
 are 80 in a minute and 500 in an hour for what creates content, "and some endpoints have lower" ones."""
+WORKERS_WRITES: Windows = ((45, 60.0), (330, 3600.0))
+"""What of it the workers take for how debates stand: the rest is kept for 👀, answers and queued check runs, which
+people wait for."""
 LIMITED_SECONDS = 60.0
 """The shortest wait after a secondary limit that does not say how long; it doubles each time the next request after it
 meets the limit again."""
@@ -71,7 +77,7 @@ class Turn(Protocol):
 class Pacer(Protocol):
     """Gives out turns in the order in which they are asked for, to all processes: `bot.store.Pace`."""
 
-    async def turn(self, name: str, windows: tuple[tuple[int, float], ...], *, most: float) -> Turn:
+    async def turn(self, name: str, windows: Windows, *, most: float) -> Turn:
         """Take the next place among `name`'s, if it is at most `most` seconds away. Raises what its store raises."""
 
     async def hold(self, name: str, seconds: float) -> None:
@@ -167,8 +173,9 @@ def pause(method: str, attempt: int, got: Answer | NoAnswer, *, limited: float |
 class Traffic:
     """What all clients of a process share. It belongs to one event loop."""
 
-    def __init__(self, clock: Clock, pacer: Pacer | None = None) -> None:
+    def __init__(self, clock: Clock, pacer: Pacer | None = None, writes: Windows = WRITES) -> None:
         self.clock = clock
+        self.writes = writes
         self.pacer = pacer
         self.slots = asyncio.Semaphore(AT_ONCE)
         self.ahead: float | None = None
@@ -210,7 +217,7 @@ class Lane:
         """
         heeded = await self._heed()
         if self._pacer is not None and method != "GET":
-            turn = await self._pacer.turn(self._name, WRITES, most=PATIENCE_SECONDS)
+            turn = await self._pacer.turn(self._name, self._traffic.writes, most=PATIENCE_SECONDS)
             if not turn.taken:
                 words = f"This server writes no more to GitHub for {turn.wait:.0f} s, to stay within its limits"
                 raise Unavailable(0, words, retry_after=turn.wait)

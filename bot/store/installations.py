@@ -15,7 +15,7 @@ from bot.store.runs import Run, run_key
 SCAN_COUNT = 1000
 """Keys that one step of a search looks at."""
 
-_OF_RUN = "run|journal|task|progress|pending"
+_OF_RUN = "run|journal|task|progress|pending|showing"
 _OF_REPOSITORY = "claim|source|text|findings|newest|approved|seen:comment|seen:pull|seen:once:[a-z-]+"
 
 
@@ -55,7 +55,7 @@ class Installations:
 
     async def forget(self, installation_id: int, kept: Kept) -> int:
         """Delete everything that is kept of an installation, and return how many keys that were."""
-        wanted = _about(kept)
+        wanted = _about(installation_id, kept)
         names = [name async for name in self._names(key("*")) if wanted.fullmatch(name)]
         for name in (*names, key("installation", installation_id)):
             await self._gate.do("UNLINK", name)
@@ -71,7 +71,7 @@ class Installations:
                 return
 
 
-def _about(kept: Kept) -> re.Pattern[str]:
+def _about(installation_id: int, kept: Kept) -> re.Pattern[str]:
     """Return what the names of all keys about these runs and repositories look like."""
     runs = "|".join(map(re.escape, (*kept.live, *kept.ended))) or "(?!)"
     ids = "|".join(str(number) for number, _ in kept.repositories) or "(?!)"
@@ -81,6 +81,7 @@ def _about(kept: Kept) -> re.Pattern[str]:
         rf"(?:intent|result):(?:{runs})/.*",
         rf"(?:intent|result):unstarted-(?:{ids})-.*",
         rf"(?:{_OF_REPOSITORY}):(?:{ids}):.*",
+        rf"pace:writes/{installation_id}(?::hold)?",
         rf"(?:intent|result):-/answer/(?:{ids})/.*",
         rf"(?:intent|result):-/reaction/(?:{names})/.*",
     )

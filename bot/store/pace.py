@@ -23,16 +23,16 @@ if last > now + most then  -- no place lies so far ahead: the store's clock was 
   last = 0
 end
 local turn = math.max(now, last, now + redis.call('pttl', KEYS[2]))
-local kept, longest = 0, 0
+local longest = 0
 for i = 2, #ARGV, 2 do
   local count, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   local before = redis.call('lindex', KEYS[1], -count)
   if before then turn = math.max(turn, before + window) end
-  kept, longest = math.max(kept, count), math.max(longest, window)
+  longest = math.max(longest, window)
 end
 if turn > now + most then return {0, turn - now} end
 redis.call('rpush', KEYS[1], string.format('%.0f', turn))
-redis.call('ltrim', KEYS[1], -kept, -1)
+while tonumber(redis.call('lindex', KEYS[1], 0)) < now - longest do redis.call('lpop', KEYS[1]) end
 redis.call('pexpire', KEYS[1], longest + most)
 return {1, turn - now}
 """)
@@ -63,8 +63,8 @@ class Pace:
     async def turn(self, name: str, windows: tuple[tuple[int, float], ...], *, most: float) -> Turn:
         """Take the next place, if it is at most `most` seconds away.
 
-        `windows` are pairs: so many turns at most in any so many seconds. `most` is the same in every question for a
-        name. Raises `StoreAway`.
+        `windows` are pairs: so many turns at most in any so many seconds, those of others who ask for the name with
+        other counts too; the longest window and `most` are the same in every question for a name. Raises `StoreAway`.
         """
         words = [round(number) for count, seconds in windows for number in (count, seconds * 1000)]
         keys = [key("pace", name), key("pace", name, "hold")]

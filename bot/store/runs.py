@@ -109,6 +109,8 @@ class RunState(Stored):
     """It waited for another run: where the head has moved meanwhile, a new run takes its place (decisions.md 1.3)."""
     deaths: int = 0
     """Attempts that came to the present step and did not get past it, with the one under way (decisions.md 1.6)."""
+    began: int | None = None
+    """When its first attempt began, in seconds since the epoch."""
     fingerprint: str | None = None
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
 
@@ -118,6 +120,8 @@ RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 RUN_ID_LENGTH = 8
 RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel"}
 """What `Runs.record` may write. The other three have ways of their own."""
+SHOWING_SECONDS = 45
+"""For so long a bot that died is waited for: a request to GitHub and its retries take no longer."""
 REPEAT_SECONDS = 600
 """For so long the same text by the same person on the same head is a repeat (decisions.md 1.3)."""
 
@@ -174,9 +178,9 @@ class Runs:
         """Claim the pull request or issue for a run, and store it where it may start or wait.
 
         `text_key` names who asked and what. `cause` names what made the run start: the comment that asked for it, where
-        there is one. The first answer to a cause is given again whenever it is asked again.
+        there is one (`by_comment`). The first answer to a cause is given again whenever it is asked again.
         """
-        source = f"comment:{run.source.comment_id}" if run.source else cause or f"run:{run.id}"
+        source = by_comment(run.source.comment_id) if run.source else cause or f"run:{run.id}"
         place = (run.repository.id, run.number)
         keys = [
             key("claim", *place),
@@ -186,6 +190,14 @@ class Runs:
         ]
         words = (run.id, run.model_dump_json(), int(run.editing), self._gate.keep_ms, REPEAT_SECONDS * 1000)
         answer: bytes = await self._gate.run(CLAIM, keys, *words, run_key(""))
+        return await self._claim(answer)
+
+    async def claimed(self, repository_id: int, cause: str) -> Claim | None:
+        """Return the answer that a claim for this cause got, or None where there was none."""
+        answer: bytes | None = await self._gate.do("GET", key("source", repository_id, cause))
+        return None if answer is None else await self._claim(answer)
+
+    async def _claim(self, answer: bytes) -> Claim:
         word, run_id, other = answer.decode().split(" ")
         stored = await self._known(run_id)
         match word:
@@ -289,15 +301,26 @@ class Runs:
         first: bytes = await self._gate.run(SEEN, [key("seen", name)], by, 0 if seconds is None else seconds)
         return first.decode() != by
 
-    async def asked(self, repository_id: int, comment_id: int) -> bool:
-        """Return whether a comment's command has claimed anything, or was told why not."""
-        return bool(await self._gate.do("EXISTS", key("source", repository_id, f"comment:{comment_id}")))
+    async def show(self, run_id: str) -> None:
+        """Say that the bot is about to create a run's check run: a worker waits for that (`shown`) before it does."""
+        await self._gate.do("SET", key("showing", run_id), 1, "EX", SHOWING_SECONDS)
+
+    async def shown(self, run_id: str, *, done: bool = False) -> bool:
+        """Return whether the bot is not creating a run's check run, or say that it is `done`."""
+        if done:
+            await self._gate.do("DEL", key("showing", run_id))
+        return not await self._gate.do("EXISTS", key("showing", run_id))
 
     async def _known(self, run_id: str) -> Run:
         run = await self.get(run_id)
         if run is None:
             raise LookupError(f"Run {run_id} is not in the store any more")
         return run
+
+
+def by_comment(comment_id: int) -> str:
+    """Return the cause of a run that a comment asks for."""
+    return f"comment:{comment_id}"
 
 
 def new_run_id() -> str:

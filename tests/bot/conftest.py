@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
+from bot import context
 from bot.app import create_app
 from bot.context import Bot, Scene
 from bot.events import Repository
@@ -122,13 +123,13 @@ class World:
         """Write the repository's configuration on a branch."""
         await self.standin.commit(self.repo, branch, {".github/codex-debate.yml": text})
 
-    async def from_fork(self) -> int:
+    async def from_fork(self, *, draft: bool = False) -> int:
         """Open a pull request from a stranger's fork and return its number."""
         self.standin.create_user("contributor")
         fork = await self.standin.fork(self.repo, "contributor")
         await self.standin.commit(fork, "idea", {"a.txt": "three\n"}, parent="main")
         return await self.standin.open_pull_request(
-            self.repo, "contributor:idea", "main", "An idea", "", author="contributor"
+            self.repo, "contributor:idea", "main", "An idea", "", author="contributor", draft=draft
         )
 
     def outcomes(self) -> dict[str, int]:
@@ -142,7 +143,8 @@ class World:
 
 
 @pytest_asyncio.fixture
-async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
+async def world(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(context, "LAG_SECONDS", 0.0)
     async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
         repo = await standin.create_repository(REPO)
         await standin.commit(repo, "main", {"a.txt": "one\n"})

@@ -125,7 +125,7 @@ def test_a_command_without_flags_is_shown_without() -> None:
     assert fault("--now", model=Stop) == (
         "`stop` has no flag `--now`; nothing was started. Write it without: `/do stop`."
     )
-    assert fault("97636d1 --now", model=Approve).endswith("Write it without: `/do approve 97636d1c27`.")
+    assert fault("97636d1 --now", model=Approve).endswith("Write it without: `/do approve 97636d1`.")
 
 
 @pytest.mark.parametrize("rest", ["", "x", "97636g1", "'97636d1 '", "x y"])

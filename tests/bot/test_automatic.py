@@ -271,6 +271,47 @@ async def test_a_pull_request_that_was_closed_meanwhile(world: Any) -> None:
     assert world.checks() == []
 
 
+async def test_a_commit_that_a_command_debates_already_is_not_debated_by_itself(world: Any) -> None:
+    await world.configure(ON)
+    await world.standin.commit(world.repo, "second", {"b.txt": "x\n"}, parent="main")
+    number = await world.standin.open_pull_request(world.repo, "second", "main", "Second", "")
+    opened_event = world.standin.deliveries[-1].payload
+    await world.say("/codex-debate", number=number)
+    run = await world.started(number)
+    await world.hear(opened_event, name="pull_request")
+    holders = await world.store.runs.holders(world.repo.id, number)
+    assert (holders.running.id, holders.waiting) == (run.id, None)
+
+
+async def test_a_forks_draft_that_is_ready_waits_for_approval(world: Any) -> None:
+    """What was shown before says something that is not true any more."""
+    await world.configure(ON)
+    number = await world.from_fork(draft=True)
+    await world.hear()
+    await world.standin.set_draft(world.repo, number, draft=False)
+    await world.hear()
+    await world.standin.close_pull_request(world.repo, number)
+    await world.standin.reopen_pull_request(world.repo, number)
+    await world.hear()
+    assert [each.title for each in world.checks()] == [
+        "Skipped: draft (auto.drafts is off)",
+        "Waiting for a maintainer's approval",
+    ]
+
+
+async def test_an_approver_who_may_not_write_any_more_counts_for_nothing(world: Any) -> None:
+    await world.configure(ON)
+    number = await world.from_fork()
+    await world.say(f"/codex-debate approve {world.head(number)}", number=number)
+    await world.store.runs.finish((await world.started(number)).id, 0, "closed")
+    await cancelled(world, world.checks()[0].id)
+    world.standin.set_permission(world.repo, "mona", "read")
+    await world.standin.close_pull_request(world.repo, number)
+    await world.standin.reopen_pull_request(world.repo, number)
+    await world.hear()
+    assert await nothing_runs(world, number)
+
+
 async def test_two_debates_are_here_already(world: Any) -> None:
     await world.configure(ON)
     await world.say("/codex-debate")

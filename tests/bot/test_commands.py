@@ -118,7 +118,7 @@ def test_a_command_keeps_its_words() -> None:
             "/codex-debate review --reviewer scripted",
             (
                 "`--reviewer` takes one of codex, claude, lint; nothing was started. For example "
-                "`/codex-debate review --reviewer codex`."
+                "`/codex-debate review --reviewer lint`."
             ),
         ),
         (
@@ -343,15 +343,17 @@ def test_help() -> None:
         "- `/codex-debate approve SHA` allows an outsider's commit\n"
         "- `/codex-debate help` lists the commands; `help review` lists the flags of one\n"
         "\n"
-        "Not in this version: `answer`, `discuss`, `board`, `lens-debate`, `code-debate`, `status`, `stop`, `retry`, "
-        "`push`, `config`.\n"
+        "Not in this version: `answer`, `discuss`, `board`, `/lens-debate`, `/code-debate`, `status`, `stop`, "
+        "`retry`, `push`, `config`.\n"
         "\n"
         "The flags of a command: `/codex-debate help review`."
     )
 
 
 AGENT = "(one of codex, claude, lint)"
-PROMPT = "behind the flags or below the command; at most 60,000 characters, quotation marks are optional"
+PROMPT = (
+    "behind the flags or below the command; at most 60,000 characters and 4,000 lines, quotation marks are optional"
+)
 PEERS = f"- `--a AGENT`: who sits as A {AGENT}\n- `--b AGENT`: who sits as B {AGENT}\n"
 LATER = "It is not in this version."
 HELP = {
@@ -477,7 +479,8 @@ INPUTS: list[tuple[int, Callable[[str], bool], str]] = [
     (53, started, f"{REVIEW} --base=v1.0"),
     *((53, refused, f"{REVIEW} --base={name}") for name in ("refs/tags/v1.0", "refs/heads/v1.0")),
     (55, started, "/codex-debate answer " + "x" * PROMPT_LIMIT),
-    (55, started, "/codex-debate answer\n\n" + "x\n" * (PROMPT_LIMIT // 2)),
+    (55, started, "/codex-debate answer\n\n" + "some words\n" * 3990),
+    (55, refused, "/codex-debate answer\n\n" + "x\n" * (PROMPT_LIMIT // 2)),
     (55, refused, "/codex-debate answer " + "x" * (PROMPT_LIMIT + 1)),
     (55, refused, "/codex-debate answer " + "x" * 65_536),
     (55, refused, "/codex-debate answer\n\n" + "🙂\n" * (65_536 // 2)),

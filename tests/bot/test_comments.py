@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import io
 import json
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot import replies
+from bot import comments, replies
 from bot.store import StoreAway, TryAgain
 from bot.telemetry import configure
 
@@ -203,7 +204,7 @@ async def test_an_outsiders_pull_request_needs_the_approval_of_exactly_its_commi
     comment = await world.say("/codex-debate", number=number)
     assert world.reactions(comment) == ["confused"]
     head = world.head(number)
-    line = f"/codex-debate approve {head[:10]}"
+    line = f"/codex-debate approve {head}"
     assert world.replies(number) == [replies.from_outside(head)]
     assert f"\n{line}\n" in world.replies(number)[0]
     assert world.checks() == []
@@ -298,12 +299,27 @@ async def test_a_repository_that_is_not_served(world: Any) -> None:
 # ---- What is said ---------------------------------------------------------------------------------------------------
 
 
-async def test_help_is_given_to_readers_once_an_hour(world: Any) -> None:
+async def test_each_help_is_given_to_readers_once_an_hour(world: Any) -> None:
     first = await world.say("/codex-debate help", login="hubot")
+    again = await world.say("/codex-debate help", login="hubot")
+    assert (world.reactions(first), world.reactions(again)) == (["rocket"], [])
     await world.say("/codex-debate help review", login="hubot")
-    assert world.reactions(first) == ["rocket"]
-    (reply,) = world.replies()
-    assert reply.startswith("Two agents debate until they agree.")
+    await world.say("/codex-debate status", login="hubot")
+    general, review, status = world.replies()
+    assert general.startswith("Two agents debate until they agree.")
+    assert review.startswith("`/codex-debate review` reviews and fixes")
+    assert status.startswith("`/codex-debate status` is not in this version")
+
+
+async def test_who_may_write_is_helped_as_often_as_asked_but_for_a_minute(world: Any, monkeypatch: Any) -> None:
+    await world.say("/codex-debate help")
+    await world.say("/codex-debate help")
+    assert len(world.replies()) == 1, "the same words within a minute"
+    monkeypatch.setattr(comments, "FLOOD_SECONDS", 1)
+    await world.say("/codex-debate help approve")
+    await asyncio.sleep(1.1)
+    await world.say("/codex-debate help approve")
+    assert len(world.replies()) == 3
 
 
 @pytest.mark.parametrize(

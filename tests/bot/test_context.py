@@ -51,6 +51,15 @@ async def test_a_refusal_is_passed_over_and_an_absence_is_not(world: Any, scene:
         await attempt(publisher, Answer("b", world.number, "Hello"))
 
 
+async def test_what_a_webhook_told_of_may_be_there_a_little_later(world: Any, scene: Scene) -> None:
+    world.standin.fail_next("GET", f"/repos/octo-org/tidebook/pulls/{world.number}", status=404)
+    found = await pull(scene, world.number)
+    assert found is not None
+    comment = await world.standin.comment(world.repo, world.number, "Hi", login="mona")
+    world.standin.fail_next("GET", f"/repos/octo-org/tidebook/issues/comments/{comment}", status=404)
+    assert await replace(scene, comment_id=comment).still_asked()
+
+
 async def test_a_permission_that_github_does_not_show_is_none(world: Any, scene: Scene) -> None:
     found = await permission(scene, "mona")
     assert found is not None

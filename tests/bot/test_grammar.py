@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.grammar import DEPTH, WORDS, Token, below, cut, find, is_flag, skip, split, unquoted, word
+from bot.grammar import DEPTH, LINES_LIMIT, WORDS, Token, below, cut, find, is_flag, skip, split, unquoted, word
 
 REVIEW = "/codex-debate review"
 
@@ -289,3 +289,53 @@ def test_a_comment_of_65_kb_of_anything_is_read(unit: str) -> None:
     text = "/codex-debate\n\n" + unit * (65_536 // len(unit))
     assert commands(text) == ["/codex-debate"]
     assert commands(unit * (65_000 // len(unit)) + "\n\nand\n\n/codex-debate\n") in (["/codex-debate"], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> [a]: b\n/codex-debate review",
+        "> > [a]: b\n/codex-debate review",
+        "- [a]: b\n/codex-debate review",
+        "1. [a]: b\n/codex-debate review",
+        "> quoted\n/codex-debate review",
+        "\ufeff~~~\n\n/codex-debate review\n~~~",
+        "\ufeff/codex-debate review",
+        "he wrote <blockquote>\n\n/codex-debate review\n\n</blockquote>",
+        "see <details>\n\n/codex-debate review",
+        "# Title <pre>\n\n/codex-debate review",
+        "- item <ul>\n\n/codex-debate review",
+        "struck <del>\n\n/codex-debate review",
+        "| a |\n| - |\n| x |\n/codex-debate review",
+    ],
+)
+def test_what_github_shows_inside_something_is_no_command(text: str) -> None:
+    assert find(text) == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "\n",
+        "words\n\n",
+        "# Title\n",
+        "---\n",
+        "```\ncode\n```\n",
+        "> quoted\n\n",
+        "- item\n\n",
+        "[a]: b\n\n",
+        "a `<details>` here\n\n",
+        "see <https://example.com>\n\n",
+        "a<br>b and H<sub>2</sub>O <!-- note -->\n\n",
+        "\ufeffwords\n\n",
+        "1 < 2 and 3 > 2\n\n",
+    ],
+)
+def test_behind_what_does_not_hold_it_a_command_is_found(before: str) -> None:
+    assert [found.line for found in find(f"{before}/codex-debate review")] == ["/codex-debate review"]
+
+
+def test_lines_beyond_the_limit_are_not_searched() -> None:
+    assert find("x\n" * (LINES_LIMIT - 2) + "\n/codex-debate review") != ()
+    assert find("x\n" * (LINES_LIMIT - 1) + "\n/codex-debate review") == ()

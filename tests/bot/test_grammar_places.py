@@ -287,15 +287,11 @@ def comments(draw: st.DrawFn) -> Comment:
     return Comment(end.join(made), frozenset(disguised))
 
 
-def below_definition(text: str, number: str) -> bool:
-    """Return whether a line that may be a definition stands above a command without an empty line between."""
-    above = re.split(r"\r\n?|\n", text.partition(f"{COMMAND} {number}")[0])[:-1]
-    for line in reversed(above):
-        if not line.strip(" \t"):
-            return False
-        if "]:" in line:
-            return True
-    return False
+def below_something(text: str, number: str) -> bool:
+    """Return whether a command stands directly below another line, or below a tag: then it need not be found."""
+    above = text.partition(f"{COMMAND} {number}")[0]
+    lines = re.split(r"\r\n?|\n", above)[:-1]
+    return bool(lines and lines[-1].strip(" \t")) or "<" in above
 
 
 @settings(max_examples=1500, deadline=None)
@@ -308,7 +304,7 @@ def test_comments_of_any_lines_are_read_as_github_reads_them(comment: Comment) -
     for paragraph in page.paragraphs:
         first = FIRST.match(paragraph)
         if first and int(first[1]) not in comment.disguised:
-            must |= set() if below_definition(comment.text, first[1]) else {int(first[1])}
+            must |= set() if below_something(comment.text, first[1]) else {int(first[1])}
             may |= {int(number) for number in PLANTED.findall(paragraph)}
     if page.unsure:
         assert must <= set(found)

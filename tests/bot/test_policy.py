@@ -173,6 +173,13 @@ def test_help_is_open_to_readers_once_an_hour() -> None:
     assert (decision.reaction, decision.once, decision.seconds) == ("rocket", "help:42:12:7", 3600)
 
 
+@pytest.mark.parametrize(
+    "text", ["/codex-debate board", "/codex-debate stop --now", "/lens-debate --foo", "/codex-debate answer"]
+)
+def test_nobody_is_asked_to_mend_what_this_version_cannot_do(text: str) -> None:
+    assert " is not in this version; nothing was started." in said(FACTS, text)
+
+
 def test_status_is_open_to_readers_too() -> None:
     decision = decide(EVENT, reading("/codex-debate status"), replace(FACTS, permission=None), max_rounds=6)
     assert isinstance(decision, Tell)
@@ -222,7 +229,7 @@ def test_an_author_who_cannot_write_is_an_outsider(author: Permission | None) ->
     assert not inside(PULL, author)
     assert said(replace(FACTS, author_permission=author)) == (
         "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. After "
-        "reading the change, write:\n\n```\n/codex-debate approve aaaaaaaaaa\n```"
+        "reading the change, write:\n\n```\n/codex-debate approve " + "a" * 40 + "\n```"
     )
 
 
@@ -249,7 +256,7 @@ def test_an_approval_names_the_head_and_starts_the_debate(sha: str) -> None:
 def test_an_approval_of_another_commit(sha: str) -> None:
     assert said(FACTS, f"/codex-debate approve {sha}") == (
         f"{sha[:10]} is not the head of this pull request; nothing was started. The head is now aaaaaaaaaa. After "
-        "reading it, write `/codex-debate approve aaaaaaaaaa`."
+        f"reading it, write:\n\n```\n/codex-debate approve {'a' * 40}\n```"
     )
 
 

@@ -102,12 +102,22 @@ def test_the_queued_check_run() -> None:
     )
 
 
+def test_a_cut_takes_no_breaker_from_its_mark() -> None:
+    for length in range(40, 70):
+        shown = replies.quoted("x" * length + "#1 and @octocat")
+        assert shown.count("#") + shown.count("@") == shown.count("\u200b")
+
+
 def test_nothing_to_review_names_why_and_the_next_step() -> None:
     assert replies.nothing_to_review("retry", "main") == (
         "`retry` holds no change against `main`; nothing was started. For another base write "
         "`/codex-debate review --base BRANCH`."
     )
-    told = replies.nothing_to_review("retry", "main", reason="lint reads *.py only, and none changed")
-    assert (
-        told == "Lint reads *.py only, and none changed; nothing was started. Ask another reviewer, with `--reviewer`."
+    reads = "lint reads *.py only, and none changed"
+    assert replies.nothing_to_review("retry", "main", reason=reads, others=("codex",)) == (
+        "Lint reads *.py only, and none changed; nothing was started. Ask another reviewer: `/codex-debate review "
+        "--reviewer codex`."
+    )
+    assert replies.nothing_to_review("retry", "main", reason=reads) == (
+        "Lint reads *.py only, and none changed; nothing was started. No other reviewer starts in this version."
     )

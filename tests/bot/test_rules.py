@@ -117,7 +117,7 @@ def test_an_outsiders_waits_for_approval_of_its_commit(facts: Facts) -> None:
     show = shown(facts)
     assert (show.status, show.conclusion) == (Status.WAITING_APPROVAL, "neutral")
     assert show.title == "Waiting for a maintainer's approval"
-    assert "/codex-debate approve 97636d1c27\n" in show.summary
+    assert f"/codex-debate approve {HEAD}\n" in show.summary
     approved = decide("opened", replace(facts, approver=Actor(7, "mona", "User")))
     assert isinstance(approved, Start)
     assert (approved.authority.login, approved.approved, approved.approves) == ("mona", True, False)

@@ -132,7 +132,7 @@ async def test_an_outsiders_commit_is_debated_once_it_is_approved_and_nothing_of
     await story.says()
     reply = await story.replied()
     line = next(each for each in reply.splitlines() if each.startswith("/codex-debate approve "))
-    assert line == f"/codex-debate approve {story.head[:10]}"
+    assert line == f"/codex-debate approve {story.head}"
 
     end = await story.reviewed(line)
     assert end.state.status == "consensus"

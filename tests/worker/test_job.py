@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from worker.debate.review import review
 from worker.debate.task import Limits
 from worker.ended import Ended
 from worker.git.mirror import Mirrors
-from worker.job import DEATHS, PROTOCOLS, Office, debate
+from worker.job import DEATHS, HOPELESS_SECONDS, PROTOCOLS, Office, debate
 
 NIT: dict[str, object] = {
     "id": "F1",
@@ -127,6 +129,17 @@ async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
     world.standin._site.record.faults.clear()
     await debate(world.office, world.run.id)
     assert await world.status() == "consensus"
+
+
+async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ever(world: World) -> None:
+    world.standin.fail_next("*", "/repos", status=502, times=10_000)
+    with pytest.raises(TryAgain):
+        await debate(world.office, world.run.id)
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    await world.store.runs.record(world.run.id, fence, began=int(time.time()) - HOPELESS_SECONDS - 1)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+    assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
 
 
 async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
@@ -309,6 +322,37 @@ async def test_the_app_is_gone(world: World) -> None:
     await debate(world.office, world.run.id)
     assert await world.status() == "authorisation-withdrawn"
     assert len(world.standin.journal) - before < 5
+
+
+async def test_a_garbled_answer_to_git_is_no_verdict(world: World) -> None:
+    """To git a proxy's page is a server without branches: the API is asked before that is believed."""
+    world.standin.fail_next("GET", "/you/app.git/info", garbage=True)
+    with pytest.raises(TryAgain):
+        await debate(world.office, world.run.id)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+
+
+async def test_a_base_branch_that_was_deleted_is_told(world: World) -> None:
+    await world.standin.commit(world.repo, "old", {"b.txt": "b\n"}, parent="main")
+    run = world.run.model_copy(update={"id": "based111", "base_ref": "old", "source": None, "number": world.run.number})
+    await world.store.runs.finish(world.run.id, 0, "stopped")
+    await world.store.runs.claim(run, "words")
+    await world.standin.delete_branch(world.repo, "old")
+    await debate(world.office, "based111")
+    assert (await world.store.runs.state("based111")).status == "merge-base-error"
+
+
+async def test_a_worker_waits_while_the_bot_creates_the_queued_check_run(world: World) -> None:
+    """Two who look at once would both create one."""
+    await world.store.runs.show(world.run.id)
+    task = asyncio.create_task(debate(world.office, world.run.id))
+    await asyncio.sleep(0.5)
+    assert world.standin.check_runs(world.repo) == []
+    await world.store.runs.shown(world.run.id, done=True)
+    await task
+    assert await world.status() == "consensus"
+    assert len(world.standin.check_runs(world.repo)) == 1
 
 
 async def test_an_end_that_cannot_be_told_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

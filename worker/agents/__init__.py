@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.config import COMMENT_AGENTS
 from worker.agents import lint, scripted
 from worker.turn import Run, SessionGone, TakeTurn, TurnReply, TurnRequest
 
@@ -22,6 +23,7 @@ __all__ = [
     "TurnRequest",
     "UnknownAgent",
     "find",
+    "instead_of",
     "refusal",
 ]
 
@@ -77,3 +79,8 @@ def refusal(agent: Agent) -> str:
     if agent.take_turn is not None:
         return ""
     return f"this version has no isolation for agents yet, so {agent.name} does not start"
+
+
+def instead_of(name: str) -> tuple[str, ...]:
+    """Return the agents that a comment may seat in another's place, as far as this version starts them."""
+    return tuple(each for each in COMMENT_AGENTS if each != name and not refusal(AGENTS[each]))

@@ -54,7 +54,7 @@ def render_comment(report: Report) -> str:
 def folded(report: Report, newer_url: str) -> str:
     """Return an older run's comment: its header, and the way to the newer one."""
     badge = badge_line(report).partition(": ")[0]
-    return f"{_title(report)}\n\n{badge}. The branch has moved on: [newer debate]({newer_url}).\n"
+    return f"{_title(report)}\n\n{badge}. There is a [newer debate]({newer_url}).\n"
 
 
 # ---- Making it fit --------------------------------------------------------------------------------------------------

@@ -97,9 +97,9 @@ async def test_nothing_is_kept_longer_than_it_is_of_use(store: Store, redis: Red
     assert 0 < await redis.pttl(key("pace", "a", "hold")) <= 5000
     await settle(redis, [4000.0 + each for each in range(20, 0, -1)])
     await store.pace.turn("a", ((30, 1.0), (5, 60.0)), most=10)
-    assert len(await places(redis)) == 21
+    assert len(await places(redis)) == 1
     await store.pace.turn("a", FEW, most=10)
-    assert len(await places(redis)) == 5
+    assert len(await places(redis)) == 2
 
 
 async def test_many_who_ask_at_once_from_several_connections_share_one_window(
@@ -138,3 +138,21 @@ async def _never_more(url: str, ago: list[float], asks: int, most: float) -> Non
     finally:
         await redis.aclose()
         await store.close()
+
+
+async def test_who_asks_with_smaller_counts_leaves_room_for_the_others(store: Store) -> None:
+    """Workers tell how debates stand; what people wait for comes first (decisions.md 9)."""
+    small, large = ((2, 60.0),), ((3, 60.0),)
+    taken = [(await store.pace.turn("a", small, most=1.0)).taken for _ in range(4)]
+    assert taken == [True, True, False, False]
+    assert [(await store.pace.turn("a", large, most=1.0)).taken for _ in range(2)] == [True, False]
+    assert not (await store.pace.turn("a", small, most=1.0)).taken
+
+
+async def test_places_are_kept_as_long_as_the_longest_window(store: Store, redis: Redis) -> None:
+    windows = ((3, 0.05), (1000, 0.2))
+    for _ in range(3):
+        await store.pace.turn("a", windows, most=1.0)
+    await asyncio.sleep(0.3)
+    await store.pace.turn("a", windows, most=1.0)
+    assert len(await places(redis)) == 1

@@ -529,7 +529,7 @@ def test_an_author_that_ends_without_an_answer(consensus: Report) -> None:
 def test_an_older_comment_is_folded_to_its_header(consensus: Report) -> None:
     url = "https://github.com/tidemark-coop/tidebook/pull/412#issuecomment-3349004417"
     assert folded(consensus, url) == (
-        "## Debate: codex ⇄ claude\n\n✅ **Consensus** on db511f0cf3 after 3 rounds. The branch has moved on: "
+        "## Debate: codex ⇄ claude\n\n✅ **Consensus** on db511f0cf3 after 3 rounds. There is a "
         f"[newer debate]({url}).\n"
     )
 
