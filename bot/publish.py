@@ -16,10 +16,12 @@ from typing import Any, assert_never
 
 from pydantic import TypeAdapter
 
-from bot.github import GitHub, NotFound, verbs
+from bot.github import GitHub, GitHubError, NotFound, verbs
 from bot.intents import Answer, CheckRun, Comment, Intent, Push, Reaction, dump_intent, load_intent, name_of, push_name
 from bot.store import Outbox, Writer
 
+UNPROCESSABLE = 422
+"""What GitHub answers to content that it does not take, however often it is sent."""
 ANNOTATIONS = 50
 """Annotations that GitHub takes in one request (docs.github.com, "Update a check run")."""
 
@@ -58,6 +60,12 @@ _shown: TypeAdapter[_Shown] = TypeAdapter(_Shown)
 def _digest(value: object) -> str:
     raw = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _bare(intent: CheckRun, error: GitHubError) -> CheckRun:
+    """Return a completed check run with nothing in it that GitHub might not take: it must not stay open for ever."""
+    summary = f"GitHub did not take the whole result: {error.message}. The comment has what else there is."
+    return replace(intent, summary=summary, text="", annotations=(), actions=())
 
 
 # ---- Publishing -----------------------------------------------------------------------------------------------------
@@ -241,15 +249,21 @@ class Publisher:
         for number, batch in enumerate(batches, 1):
             last = number == len(batches)
             await self.outbox.guard(self._by)
-            check = await self._send(intent, shown, batch=batch, last=last)
+            try:
+                check = await self._send(intent, shown, batch=batch, last=last)
+            except GitHubError as error:
+                if error.status != UNPROCESSABLE or intent.status != "completed":
+                    raise
+                check, last = await self._send(_bare(intent, error), shown, batch=[], last=True), True
             shown = _Shown(
                 check.id,
                 check.html_url or "",
                 completed=last and intent.status == "completed",
                 sent=(*shown.sent, *map(_digest, batch)),
             )
-            if not last:
-                await self.outbox.partly(name, _shown.dump_json(shown), self._by)
+            if last:
+                break
+            await self.outbox.partly(name, _shown.dump_json(shown), self._by)
         return shown
 
     async def _send(

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis
 
-from bot.github import GitHub, NotFound, Unavailable
+from bot.github import GitHub, GitHubError, NotFound, Unavailable
 from bot.intents import Answer, CheckRun, Comment, CommentRef, Push, Reaction, dump_intent, name_of
 from bot.publish import Place, Published, Publisher
 from bot.store import LostFence, Outbox, Store
@@ -309,6 +309,26 @@ async def test_annotations_go_in_batches_and_each_once(publisher: Publisher, hub
     assert [each["start_line"] for each in only["annotations"]] == list(range(130))
     assert only["history"] == ["in_progress", "in_progress", "in_progress", "completed"]
     assert await store.outbox.pending("w5j1r6kd") == ()
+
+
+async def test_a_result_that_github_does_not_take_is_told_without_its_parts(publisher: Publisher, hub: Hub) -> None:
+    """A check run that stayed open would hold a merge for ever."""
+    await publisher.publish(check())
+
+    async def refuses(point: str) -> None:
+        if point.startswith("before patch") and hub.writes.count("refused") == 0:
+            hub.writes.append("refused")
+            raise GitHubError(422, "Invalid annotation")
+
+    hub.instrument = refuses
+    await publisher.publish(check("completed", text="words", annotations=tuple(annotation(line) for line in range(60))))
+    (only,) = hub.checks.values()
+    assert (only["status"], only["conclusion"], only["annotations"]) == ("completed", "success", [])
+    assert only["output"]["summary"].startswith("GitHub did not take the whole result: Invalid annotation.")
+    assert "text" not in only["output"]
+    hub.writes.clear()
+    await publisher.publish(check("completed", text="words"))
+    assert hub.writes == [], "it is done"
 
 
 async def test_a_check_run_that_is_gone_is_created_anew(publisher: Publisher, hub: Hub) -> None:
