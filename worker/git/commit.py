@@ -187,7 +187,7 @@ def _push_error(finished: Finished) -> PushRefused | GitUnavailable:
     if refused is not None:
         return PushRefused("; ".join([*told, plain(refused[1].encode())]))
     words = plain(finished.stderr)
-    if "returned error: 403" in words:
+    if "returned error: 403" in words and not any("rate limit" in each.lower() for each in told):
         return PushRefused("; ".join(told) or "the server does not let this App write here (403)")
     if finished.timed_out:
         words = f"it took longer than {finished.seconds:.0f} s"

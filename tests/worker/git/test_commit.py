@@ -10,8 +10,9 @@ import pytest
 
 from worker.git import GitUnavailable, PushRefused, Remote, TooLarge, git
 from worker.git import commit as room
-from worker.git.commit import Identity, commit, pack, pack_of, push, unpack, write_tree
+from worker.git.commit import Identity, _push_error, commit, pack, pack_of, push, unpack, write_tree
 from worker.git.mirror import Mirror, Mirrors
+from worker.process import Finished
 
 WHEN = datetime(2026, 5, 1, 12, 30, 15, tzinfo=UTC)
 BOT = Identity("codex-debate[bot]", "1+codex-debate[bot]@users.noreply.github.com")
@@ -192,3 +193,13 @@ async def test_a_server_that_is_away_is_no_refusal(mirror: Mirror, head: str, se
     server.status = 503
     with pytest.raises(GitUnavailable):
         await push(mirror, remote, head, ref=BRANCH)
+
+
+def test_a_rate_limit_is_no_refusal() -> None:
+    words = (
+        "remote: You have exceeded a secondary rate limit.\n"
+        "fatal: unable to access 'x': The requested URL returned error: 403\n"
+    )
+    assert isinstance(_push_error(Finished(128, b"", words.encode())), GitUnavailable)
+    denied = words.replace("You have exceeded a secondary rate limit", "Permission to o/r.git denied to x[bot]")
+    assert isinstance(_push_error(Finished(128, b"", denied.encode())), PushRefused)
