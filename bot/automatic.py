@@ -111,7 +111,7 @@ async def _show(scene: Scene, show: Show, facts: Facts) -> str:
     if facts.pull is not None:
         head = facts.pull.head.sha
         intent = CheckRun(
-            run=f"{rules.UNSTARTED}-{scene.repository.id}-{scene.number}-{head[:10]}-{show.status}",
+            run=f"{rules.UNSTARTED}-{scene.repository.id}-{scene.number}-{head[:10]}-{show.rule}",
             name=CHECK_NAME,
             head_sha=head,
             status="completed",

@@ -74,7 +74,7 @@ async def _show_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
         if (await runs.state(run.id)).fence == 0:
             await _create_queued(scene, run, behind=behind)
     finally:
-        await runs.shown(run.id, done=True)
+        await runs.show_done(run.id)
 
 
 async def _create_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:

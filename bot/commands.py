@@ -192,7 +192,7 @@ def _named(verb: str) -> str:
 
 def _start(verb: str) -> str:
     """Return how a verb is written in a comment."""
-    return _named(verb) if verb in _OWN_WORDS else f"/codex-debate {verb}"
+    return f"/{verb}" if verb in _OWN_WORDS else f"/codex-debate {verb}"
 
 
 # ---- Help -----------------------------------------------------------------------------------------------------------

@@ -142,9 +142,9 @@ async def _about(scene: Scene, asks: verbs.Permission | None, options: Review | 
 async def _tell(scene: Scene, tell: Tell) -> str:
     """Give a short reply, and its reaction."""
     same = hashlib.sha256(tell.reply.encode()).hexdigest()[:32]
-    place = f"reply:{scene.repository.id}:{scene.number}"
-    once, seconds = (tell.once, tell.seconds) if tell.once else (place, FLOOD_SECONDS)
-    if await scene.bot.store.runs.seen(f"once:{once}:{same}", seconds, by=scene.delivery):
+    words = f"reply:{scene.repository.id}:{scene.number}:{same}"
+    once, seconds = (tell.once, tell.seconds) if tell.once else (words, FLOOD_SECONDS)
+    if await scene.bot.store.runs.seen(f"once:{once}", seconds, by=scene.delivery):
         return "told before"
     scene = scene.replying()
     if not await scene.still_asked():

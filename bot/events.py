@@ -190,7 +190,7 @@ class _PullRequestEvent(_Slice):
 
 class _WholeInstallation(_Installation):
     app_id: Id
-    """Only these events say it: no other event's body passes for one of them (the name of an event is not signed)."""
+    """Only events about installations say it: no other event's body passes for one (its name is not signed)."""
 
 
 class _InstallationEvent(_Slice):

@@ -78,8 +78,7 @@ def find(text: str) -> tuple[Found, ...]:
         if token.type == "paragraph_open" and not close and _is_command(lines[first]):
             rows = [first, *(row for row in range(first + 1, end) if _is_command(lines[row]))]
             found += [Found(lines[row].strip(BLANKS), row) for row in rows]
-        if token.nesting >= 0:
-            known, before = max(known, end), token.type
+        known, before = max(known, end), token.type
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from bot import events
 from bot.automatic import handle_pull_request
 from bot.comments import give_up, handle_comment
-from bot.context import Bot
+from bot.context import LAG_SECONDS, Bot
 from bot.events import CommentCreated, Event, InstallationChanged, Ping, PullRequestChanged
 from bot.github import AppUnknown, GitHubError, NotInstalled, Unavailable
 from bot.store import StoreAway, TryAgain
@@ -109,8 +109,15 @@ async def _installation(bot: Bot, event: InstallationChanged, *, attempt: int) -
     """
     if event.action not in {"deleted", "suspend"}:
         return "recorded"
-    lacking = await bot.app.lacking(event.installation_id)
+    try:
+        lacking = await bot.app.lacking(event.installation_id)
+    except Unavailable as away:
+        if attempt >= FORGET_TRIES:
+            raise
+        raise TryAgain(FORGET_SECONDS) from away
     if lacking not in {"absent", "suspended"}:
+        if attempt == 1:  # what GitHub has just told of may not be so yet where it is asked
+            raise TryAgain(LAG_SECONDS)
         return "ignored: it is installed"
     kept = await bot.store.installations.kept(event.installation_id)
     for run_id in kept.live:

@@ -50,7 +50,8 @@ class Tell:
     reply: str
     reaction: Reaction = "confused"
     once: str = ""
-    """Where not empty: this reply is given once in `seconds` for this name; later, nothing is."""
+    """Where not empty: a reply of this name is given once in `seconds`; later, nothing is. Without a name the same
+    words are given once in a minute under an issue or pull request."""
     seconds: int = DAY
     open: bool = False
     """It may be given to those who may only read (interface.md 4), each thing once an hour."""
@@ -138,7 +139,7 @@ def decide(event: CommentCreated, reading: Reading, facts: Facts, *, max_rounds:
         return Tell(replies.not_served(event.repository.full_name), once=f"not-served:{place}")
     told = _told(reading, max_rounds=max_rounds)
     if told is not None and told.open and not may(event, facts.permission):
-        return replace(told, once=f"help:{place}:{event.author.id}", seconds=HOUR)
+        return replace(told, once=f"help:{place}:{event.author.id}:{_topic(reading)}", seconds=HOUR)
     if not may(event, facts.permission):
         return Tell(replies.no_permission(), once=f"no-permission:{place}")
     if told is not None:
@@ -160,6 +161,17 @@ def _told(reading: Command | Refusal, *, max_rounds: int) -> Tell | None:
             return Tell(commands.not_yet(verb), open=commands.VERBS[verb].open)
         case _:
             return None
+
+
+def _topic(reading: Command | Refusal) -> str:
+    """Return what a reader asked about, of few possible things: each is answered once in a while."""
+    match reading:
+        case Command(_, Help(verb=topic)):
+            return topic or "all"
+        case Command(verb):
+            return f"of {verb}"
+        case _:
+            return "misread"
 
 
 def may(event: CommentCreated, permission: Permission | None) -> bool:

@@ -64,7 +64,7 @@ def _digest(value: object) -> str:
 
 def _bare(intent: CheckRun, error: GitHubError) -> CheckRun:
     """Return a completed check run with nothing in it that GitHub might not take: it must not stay open for ever."""
-    summary = f"GitHub did not take the whole result: {error.message}. The comment has what else there is."
+    summary = f"GitHub did not take the whole result: {error.message}."
     return replace(intent, summary=summary, text="", annotations=(), actions=())
 
 

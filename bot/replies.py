@@ -20,7 +20,6 @@ BREAKER = "\N{ZERO WIDTH SPACE}"
 """Stands behind a mark that a mail client might take for the beginning of a mention or a reference."""
 
 NOTHING = "nothing was started"
-NO_OTHER = "No other reviewer starts in this version."
 
 
 def _plain(text: str) -> str:
@@ -231,14 +230,17 @@ def not_open(number: int, *, merged: bool) -> str:
     return f"Pull request {number} is closed; {NOTHING}. Reopen it, then write the command again."
 
 
-def nothing_to_review(head: str, base: str, *, reason: str = "", others: Sequence[str] = ()) -> str:
-    """Reply to a review without anything to review: no change, or with a `reason` none for this reviewer.
+def another_reviewer(others: Sequence[str]) -> str:
+    """Return the next step where a reviewer can read nothing of a change; `others` could be asked instead."""
+    if not others:
+        return "No other reviewer starts in this version."
+    return f"Ask another reviewer: `/codex-debate review --reviewer {others[0]}`."
 
-    `others` are the reviewers that could be asked instead.
-    """
+
+def nothing_to_review(head: str, base: str, *, reason: str = "", hint: str = "") -> str:
+    """Reply to a review without anything to review: no change, or with a `reason` none for this reviewer."""
     if reason:
-        ask = f"Ask another reviewer: `/codex-debate review --reviewer {others[0]}`." if others else NO_OTHER
-        return f"{reason[:1].upper()}{reason[1:]}; {NOTHING}. {ask}"
+        return f"{reason[:1].upper()}{reason[1:]}; {NOTHING}. {hint}".rstrip()
     example = "For another base write `/codex-debate review --base BRANCH`."
     return f"{quoted(head, 100)} holds no change against {quoted(base, 100)}; {NOTHING}. {example}"
 

@@ -32,6 +32,8 @@ AGAIN = frozenset({"cancelled", "failure", "skipped", "timed_out", "stale"})
 class Show:
     """No debate: a completed check run tells why."""
 
+    rule: str
+    """Which rule holds it back, in a word."""
     status: Status
     title: str
     summary: str
@@ -81,35 +83,35 @@ def decide(action: str, facts: Facts) -> Decision:
     if _debated(facts.checks):
         return Ignore("the head was debated")
     found = _held_back(pull, config, facts)
-    if isinstance(found, Show) and _shown(facts.checks, found.status):
+    if isinstance(found, Show) and _shown(facts.checks, found.rule):
         return Ignore(f"the head has a check run; else {found.status}")
     return found
 
 
 def _held_back(pull: PullRequest, config: Config | BadConfig, facts: Facts) -> Start | Show:
-    base = pull.base.ref
+    base, head = pull.base.ref, pull.head.sha
     if isinstance(config, BadConfig):
-        return Show(Status.BAD_CONFIG, *replies.config_error(base, config.line, config.fault))
-    if pull.draft and not config.auto.drafts:
-        return Show(Status.SKIPPED, *replies.skipped_draft(by_itself="ready_for_review" in config.auto.on))
+        return Show("config", Status.BAD_CONFIG, *replies.config_error(base, config.line, config.fault))
     if not config.auto.covers(base):
-        return Show(Status.SKIPPED, *replies.skipped_base(base))
+        return Show("base", Status.SKIPPED, *replies.skipped_base(base))
     ours = policy.inside(pull, facts.author_permission)
-    if ours or facts.approver is not None:
-        authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
-        return Start(Review(), pull, base, authority, approved=not ours)
-    return Show(Status.WAITING_APPROVAL, *replies.waiting_approval(pull.head.sha))
+    trusted = ours or facts.approver is not None
+    if pull.draft and not config.auto.drafts:
+        by_itself = trusted and "ready_for_review" in config.auto.on
+        return Show("draft", Status.SKIPPED, *replies.skipped_draft(by_itself=by_itself))
+    if not trusted:
+        return Show("approval", Status.WAITING_APPROVAL, *replies.waiting_approval(head))
+    authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
+    return Start(Review(), pull, base, authority, approved=not ours)
 
 
-def _shown(checks: Iterable[CheckRun], status: Status) -> bool:
+def _shown(checks: Iterable[CheckRun], rule: str) -> bool:
     """Return whether a head carries the check run of a debate, or already says the same.
 
     The newest check run of a name is the one that counts: none of these may cover that of a debate (interface.md 6).
     """
-    return any(
-        not (each.external_id or "").startswith(UNSTARTED) or (each.external_id or "").endswith(f"-{status}")
-        for each in checks
-    )
+    ids = [each.external_id or "" for each in checks]
+    return any(not each.startswith(UNSTARTED) or each.endswith(f"-{rule}") for each in ids)
 
 
 def _debated(checks: Iterable[CheckRun]) -> bool:

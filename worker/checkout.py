@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.replies import another_reviewer
 from bot.statuses import Status
 from bot.store.runs import Run
-from worker.agents import Agent
+from worker.agents import Agent, instead_of
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.ended import Ended
 from worker.git import GitRefused, NoMergeBase
@@ -84,7 +85,8 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     if reviewer.reads:
         files = tuple(_judged(each, reviewer) for each in files)
         if all(each.coverage == "skipped" for each in files):
-            raise Ended(Status.NOTHING_TO_REVIEW, f"{reviewer.name} reads {_endings(reviewer)} only, and none changed")
+            reads = f"{reviewer.name} reads {_endings(reviewer)} only, and none changed"
+            raise Ended(Status.NOTHING_TO_REVIEW, reads, hint=another_reviewer(instead_of(reviewer.name)))
     return first_task(run, source.server_url).model_copy(
         update={"merge_base": merge_base, "head_tree": tree, "files": files, "narrowed": written.narrowed},
     )
@@ -104,7 +106,7 @@ def _endings(reviewer: Agent) -> str:
 async def fetch(run: Run, source: Source, mirror: Mirror) -> None:
     """Bring a run's head and base into the mirror, under refs of its own.
 
-    Raises as `check_out` does, and `worker.git.RefMissing` where git shows none of the two.
+    Raises as `check_out` does, and `worker.git.RefMissing` where git does not show one of the two.
     """
     base, head = refs(run.id)
     wanted = {head: f"refs/pull/{run.number}/head", base: f"refs/heads/{run.base_ref}"}

@@ -102,7 +102,7 @@ async def debate(office: Office, run_id: str) -> None:
         raise
     except (Unavailable, GitUnavailable, StoreAway) as fault:
         log(__name__).warning("attempt fault", run=run_id, fault=str(fault))
-        if not isinstance(fault, StoreAway) and attempt.hopeless():
+        if not isinstance(fault, StoreAway) and await attempt.hopeless():
             await attempt.leave(Status.AGENT_ERROR)
             return
         await attempt.blameless()
@@ -129,14 +129,15 @@ class Attempt:
         self.folder = office.settings.state_dir / "runs" / run.id
         self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
         self.world = World(run, self.github)
-        self.began = int(time.time())
+        self.faulty: int | None = None
+        """Since when attempts at this run end by faults."""
 
     async def make(self) -> None:
         """Debate, report, and make way for the run that waits."""
         runs = self.office.store.runs
         state = await runs.state(self.run.id)
-        self.began = state.began or int(time.time())
-        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, began=self.began)
+        self.faulty = state.faulty
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
         self.run = run = await self.world.find()
         identity = await self.office.app.identity(self.github)
         mirror = await self.office.mirrors.of(run.repository.id)
@@ -194,9 +195,13 @@ class Attempt:
             lines = await self.office.store.journal(self.run.id, self.fence).all()
             rehearse(teller.follow(PROTOCOLS[self.run.kind].flow(teller.task)), lines)
 
-    def hopeless(self) -> bool:
-        """Return whether the run has waited for GitHub for too long."""
-        return time.time() - self.began > HOPELESS_SECONDS
+    async def hopeless(self) -> bool:
+        """Return whether the run has waited for GitHub for too long, and note since when it does."""
+        now = int(time.time())
+        if self.faulty is None:
+            self.faulty = now
+            await self.office.store.runs.record(self.run.id, self.fence, faulty=now)
+        return now - self.faulty > HOPELESS_SECONDS
 
     async def blameless(self) -> None:
         """Take back that this attempt may have died of its step: it ended for a reason outside (decisions.md 1.6)."""
@@ -255,13 +260,16 @@ class Attempt:
         return Task.model_validate_json(stored)
 
     async def _fetched(self, use: Callable[[Source], Awaitable[T]]) -> T:
-        """Fetch, and do not believe git alone that a branch is gone: a garbled answer reads the same."""
+        """Fetch, and do not believe git alone that a branch is gone: a garbled answer reads the same.
+
+        An attempt that ends so may have died of its step, and a few of them end the run.
+        """
         try:
             return await self._with_git(use)
         except RefMissing as missing:
             if await verbs.branch_sha(self.github, self.run.repository.full_name, self.run.base_ref) is None:
                 raise Ended(Status.MERGE_BASE_ERROR, str(missing)) from missing
-            raise GitUnavailable("fetch", str(missing)) from missing
+            raise GitFailed("fetch", str(missing)) from missing
 
     async def _with_git(self, use: Callable[[Source], Awaitable[T]], *, write: bool = False) -> T:
         server_url = self.office.settings.github_server_url
@@ -295,6 +303,9 @@ class Attempt:
     # ---- Around the debate ------------------------------------------------------------------------------------------
 
     async def _journaled(self, path: str) -> None:
+        if self.faulty is not None:
+            self.faulty = None
+            await self.office.store.runs.record(self.run.id, self.fence, faulty=None)
         if self.office.tap is not None:
             await self.office.tap(path)
 
@@ -307,8 +318,8 @@ class Attempt:
         if end.status is not Status.NOTHING_TO_REVIEW:
             await publisher.publish(Reaction(command, "rocket"))
             return
-        others = agents.instead_of(run.seats[review.REVIEWER].agent)
-        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason, others=others)
+        hint = end.hint if isinstance(end, Ended) else ""
+        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason, hint=hint)
         await publisher.publish(Answer(f"{run.repository.id}/{command.id}/nothing", run.number, body, after=command.id))
         await publisher.publish(Reaction(command, "confused"))
 

@@ -21,7 +21,7 @@ import jwt
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from bot.github.client import Credential, GitHub, GitHubError, Unavailable, understood
-from bot.github.limits import WRITES, Clock, Pacer, Traffic, Windows
+from bot.github.limits import WRITES, Clock, Pacer, Traffic, Writes
 from bot.settings import Settings
 from bot.telemetry import log
 
@@ -142,7 +142,7 @@ class AppClient:
         *,
         clock: Clock | None = None,
         pacer: Pacer | None = None,
-        writes: Windows = WRITES,
+        writes: Writes = WRITES,
     ) -> None:
         """`pacer` gives out the turns to write (`bot.store.Pace`); without one writes are not paced.
 
@@ -207,9 +207,11 @@ class AppClient:
     async def lacking(self, installation_id: int) -> Why | None:
         """Return why the App has no use of an installation at this moment, or None where it has."""
         try:
-            await self._mint(_Scope(installation_id, None, (("metadata", "read"),)))
+            made = await self._mint(_Scope(installation_id, None, (("metadata", "read"),)))
         except NotInstalled as gone:
             return gone.why
+        with contextlib.suppress(GitHubError):
+            await self._revoke(made)
         return None
 
     async def revoke_tokens(self) -> None:

@@ -29,12 +29,22 @@ AT_ONCE = 16
 Windows: TypeAlias = tuple[tuple[int, float], ...]
 """Pairs: so many at most in any so many seconds."""
 
-WRITES: Windows = ((60, 60.0), (400, 3600.0))
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """How much a process writes of what an installation's processes may write together."""
+
+    windows: Windows
+    most: float
+    """Seconds that a write waits at most for its turn here; one that would wait longer is the caller's to plan."""
+
+
+WRITES = Writes(((60, 60.0), (400, 3600.0)), most=PATIENCE_SECONDS)
 """Writes of an installation, and the seconds in which so many are made at most (decisions.md 9). GitHub's own bounds
 are 80 in a minute and 500 in an hour for what creates content, "and some endpoints have lower" ones."""
-WORKERS_WRITES: Windows = ((45, 60.0), (330, 3600.0))
-"""What of it the workers take for how debates stand: the rest is kept for 👀, answers and queued check runs, which
-people wait for."""
+WORKERS_WRITES = Writes(((45, 60.0), (330, 3600.0)), most=1.0)
+"""What of it the workers take: the rest is kept for 👀, answers and queued check runs, which people wait for. They take
+no turns far ahead, since turns are given out in the order of asking."""
 LIMITED_SECONDS = 60.0
 """The shortest wait after a secondary limit that does not say how long; it doubles each time the next request after it
 meets the limit again."""
@@ -173,7 +183,7 @@ def pause(method: str, attempt: int, got: Answer | NoAnswer, *, limited: float |
 class Traffic:
     """What all clients of a process share. It belongs to one event loop."""
 
-    def __init__(self, clock: Clock, pacer: Pacer | None = None, writes: Windows = WRITES) -> None:
+    def __init__(self, clock: Clock, pacer: Pacer | None = None, writes: Writes = WRITES) -> None:
         self.clock = clock
         self.writes = writes
         self.pacer = pacer
@@ -217,7 +227,8 @@ class Lane:
         """
         heeded = await self._heed()
         if self._pacer is not None and method != "GET":
-            turn = await self._pacer.turn(self._name, self._traffic.writes, most=PATIENCE_SECONDS)
+            writes = self._traffic.writes
+            turn = await self._pacer.turn(self._name, writes.windows, most=writes.most)
             if not turn.taken:
                 words = f"This server writes no more to GitHub for {turn.wait:.0f} s, to stay within its limits"
                 raise Unavailable(0, words, retry_after=turn.wait)

@@ -126,10 +126,17 @@ return redis.call('hsetnx', KEYS[1], 'cancel', ARGV[1])
 """)
 
 SEEN = Script.of("""
--- KEYS: name. ARGV: who sees it, seconds to remember (0: for ever). Answers who saw it first.
+-- KEYS: name. ARGV: who sees it, seconds to remember (0: for ever), seconds in which the first may come again.
+-- Answers 1 where it was seen before.
+local now = tonumber(redis.call('time')[1])
 local first = redis.call('get', KEYS[1])
-if first then return first end
-if ARGV[2] == '0' then redis.call('set', KEYS[1], ARGV[1])
-else redis.call('set', KEYS[1], ARGV[1], 'ex', ARGV[2]) end
-return ARGV[1]
+if first then
+  local by, at = string.match(first, '^(.*) (%d+)$')
+  if by == ARGV[1] and now - tonumber(at) <= tonumber(ARGV[3]) then return 0 end
+  return 1
+end
+local value = ARGV[1] .. ' ' .. now
+if ARGV[2] == '0' then redis.call('set', KEYS[1], value)
+else redis.call('set', KEYS[1], value, 'ex', ARGV[2]) end
+return 0
 """)

@@ -37,8 +37,8 @@ class Installations:
         self._gate = gate
 
     async def heard(self, installation_id: int, repository_id: int, *, full_name: str) -> None:
-        """Remember that something is kept about a repository."""
-        await self._gate.do("SADD", key("installation", installation_id), f"{repository_id} {full_name}")
+        """Remember that something is kept about a repository, and whose it is now: it may be transferred."""
+        await self._gate.do("HSET", key("repositories"), repository_id, f"{installation_id} {full_name}")
 
     async def kept(self, installation_id: int) -> Kept:
         """Return what is kept of an installation."""
@@ -49,16 +49,20 @@ class Installations:
             run = None if raw is None else Run.model_validate_json(raw)
             if run is not None and run.installation_id == installation_id:
                 (ended if status else live).append(run.id)
-        names: list[bytes] = await self._gate.do("SMEMBERS", key("installation", installation_id))
-        pairs = (name.decode().split(" ", 1) for name in names)
-        return Kept(tuple(live), tuple(ended), frozenset((int(number), name) for number, name in pairs))
+        flat: list[bytes] | dict[bytes, bytes] = await self._gate.do("HGETALL", key("repositories"))
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        owned = ((int(number), value.decode().partition(" ")) for number, value in pairs)
+        ours = frozenset((number, name) for number, (owner, _, name) in owned if owner == str(installation_id))
+        return Kept(tuple(live), tuple(ended), ours)
 
     async def forget(self, installation_id: int, kept: Kept) -> int:
         """Delete everything that is kept of an installation, and return how many keys that were."""
         wanted = _about(installation_id, kept)
         names = [name async for name in self._names(key("*")) if wanted.fullmatch(name)]
-        for name in (*names, key("installation", installation_id)):
+        for name in names:
             await self._gate.do("UNLINK", name)
+        for number, _ in kept.repositories:
+            await self._gate.do("HDEL", key("repositories"), number)
         return len(names)
 
     async def _names(self, pattern: str) -> AsyncIterator[str]:

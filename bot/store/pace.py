@@ -18,7 +18,8 @@ local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local most = tonumber(ARGV[1])
 local last = tonumber(redis.call('lindex', KEYS[1], -1) or 0)
-if last > now + most then  -- no place lies so far ahead: the store's clock was set back
+local horizon = math.max(most, 60000)
+if last > now + horizon then  -- no place lies so far ahead: the store's clock was set back
   redis.call('del', KEYS[1])
   last = 0
 end
@@ -33,7 +34,7 @@ end
 if turn > now + most then return {0, turn - now} end
 redis.call('rpush', KEYS[1], string.format('%.0f', turn))
 while tonumber(redis.call('lindex', KEYS[1], 0)) < now - longest do redis.call('lpop', KEYS[1]) end
-redis.call('pexpire', KEYS[1], longest + most)
+redis.call('pexpire', KEYS[1], longest + horizon)
 return {1, turn - now}
 """)
 
@@ -64,7 +65,8 @@ class Pace:
         """Take the next place, if it is at most `most` seconds away.
 
         `windows` are pairs: so many turns at most in any so many seconds, those of others who ask for the name with
-        other counts too; the longest window and `most` are the same in every question for a name. Raises `StoreAway`.
+        other counts too; the longest window is the same in every question for a name. `most` is under a minute, or the
+        same in every question. Raises `StoreAway`.
         """
         words = [round(number) for count, seconds in windows for number in (count, seconds * 1000)]
         keys = [key("pace", name), key("pace", name, "hold")]

@@ -109,8 +109,8 @@ class RunState(Stored):
     """It waited for another run: where the head has moved meanwhile, a new run takes its place (decisions.md 1.3)."""
     deaths: int = 0
     """Attempts that came to the present step and did not get past it, with the one under way (decisions.md 1.6)."""
-    began: int | None = None
-    """When its first attempt began, in seconds since the epoch."""
+    faulty: int | None = None
+    """Since when its attempts end by faults of GitHub or git, in seconds since the epoch; None: the last did not."""
     fingerprint: str | None = None
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
 
@@ -120,8 +120,11 @@ RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 RUN_ID_LENGTH = 8
 RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel"}
 """What `Runs.record` may write. The other three have ways of their own."""
-SHOWING_SECONDS = 45
-"""For so long a bot that died is waited for: a request to GitHub and its retries take no longer."""
+SHOWING_SECONDS = 150
+"""For so long a bot that died is waited for: a look at GitHub with its retries, a turn to write and the write itself
+take no longer."""
+AGAIN_SECONDS = 86_400
+"""For so long the tries of one job may go on."""
 REPEAT_SECONDS = 600
 """For so long the same text by the same person on the same head is a repeat (decisions.md 1.3)."""
 
@@ -296,19 +299,21 @@ class Runs:
     async def seen(self, name: str, seconds: int | None, *, by: str) -> bool:
         """Return whether another than `by` has seen `name` before, and remember who did: for `seconds`, or for ever.
 
-        Whoever saw it first may ask again and again: after a crash, or where the store's answer was lost.
+        Whoever saw it first may ask again for a day: after a crash, or where the store's answer was lost.
         """
-        first: bytes = await self._gate.run(SEEN, [key("seen", name)], by, 0 if seconds is None else seconds)
-        return first.decode() != by
+        words = (by, 0 if seconds is None else seconds, AGAIN_SECONDS)
+        return bool(await self._gate.run(SEEN, [key("seen", name)], *words))
 
     async def show(self, run_id: str) -> None:
         """Say that the bot is about to create a run's check run: a worker waits for that (`shown`) before it does."""
         await self._gate.do("SET", key("showing", run_id), 1, "EX", SHOWING_SECONDS)
 
-    async def shown(self, run_id: str, *, done: bool = False) -> bool:
-        """Return whether the bot is not creating a run's check run, or say that it is `done`."""
-        if done:
-            await self._gate.do("DEL", key("showing", run_id))
+    async def show_done(self, run_id: str) -> None:
+        """Say that the bot is not about to create a run's check run any more."""
+        await self._gate.do("DEL", key("showing", run_id))
+
+    async def shown(self, run_id: str) -> bool:
+        """Return whether the bot is not about to create a run's check run."""
         return not await self._gate.do("EXISTS", key("showing", run_id))
 
     async def _known(self, run_id: str) -> Run:

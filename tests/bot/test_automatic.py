@@ -127,6 +127,13 @@ async def test_a_draft_is_skipped_and_debated_when_it_is_ready(world: Any) -> No
     assert len(world.checks()) == 2
 
 
+async def test_a_draft_on_a_base_that_is_not_named_is_told_so_at_once(world: Any) -> None:
+    """Marking it as ready would start nothing."""
+    await world.configure('auto: {on: [opened, ready_for_review], base: ["release/*"]}\n')
+    await opened(world, draft=True)
+    assert [each.title for each in world.checks()] == [replies.skipped_base("main")[0]]
+
+
 async def test_drafts_are_debated_where_the_file_says_so(world: Any) -> None:
     await world.configure("auto: {on: [opened], drafts: true}\n")
     number = await opened(world, draft=True)

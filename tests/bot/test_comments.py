@@ -311,6 +311,14 @@ async def test_each_help_is_given_to_readers_once_an_hour(world: Any) -> None:
     assert status.startswith("`/codex-debate status` is not in this version")
 
 
+async def test_a_reader_gets_no_reply_for_each_thing_that_he_invents(world: Any) -> None:
+    """threats.md T33: what was not understood is answered once an hour, whatever it was."""
+    for word in ("zz1q", "zz2q", "zz3q"):
+        await world.say(f"/codex-debate help {word}", login="hubot")
+        await world.say(f"/codex-debate status {word}", login="hubot")
+    assert len(world.replies()) == 1
+
+
 async def test_who_may_write_is_helped_as_often_as_asked_but_for_a_minute(world: Any, monkeypatch: Any) -> None:
     await world.say("/codex-debate help")
     await world.say("/codex-debate help")

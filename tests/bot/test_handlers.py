@@ -137,9 +137,12 @@ async def test_an_installation_that_is_there_is_not_believed_to_be_gone(world: A
     """The name of an event is not signed (threats.md T2), and what was taken away may be back."""
     await world.say("/codex-debate")
     run = await world.started()
-    await world.hear(removed(world, action), name="installation")
+    with pytest.raises(TryAgain):
+        await world.hear(removed(world, action), name="installation")
+    await world.hear(removed(world, action), name="installation", attempt=2)
     assert world.outcomes()["ignored"] == 1
     assert await world.store.runs.cancelled(run.id) is None
+    assert world.standin.requests("DELETE", "/installation/token"), "what was asked with is ended"
     assert await world.store.runs.get(run.id) == run
 
 
@@ -153,6 +156,20 @@ async def test_another_events_body_removes_nothing(world: Any, name: str) -> Non
     await world.standin.uninstall("octo-org")
     await world.hear(payload, name=name)
     assert await world.store.runs.cancelled(run.id) is None
+
+
+async def test_a_github_that_is_away_keeps_no_installation_from_being_forgotten(world: Any) -> None:
+    await world.say("/codex-debate")
+    run = await world.started()
+    payload = removed(world, "deleted")
+    await world.standin.uninstall("octo-org")
+    for attempt in (1, EVENT_TRIES, EVENT_TRIES + 1):
+        world.standin.fail_next("POST", "/app/installations", status=502)
+        with pytest.raises(TryAgain):
+            await world.hear(payload, name="installation", attempt=attempt)
+    await world.store.runs.finish(run.id, 0, "authorisation-withdrawn")
+    await world.hear(payload, name="installation", attempt=EVENT_TRIES + 2)
+    assert await world.store.runs.get(run.id) is None
 
 
 async def test_another_installations_runs_are_left_alone(world: Any) -> None:

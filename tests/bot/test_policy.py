@@ -170,7 +170,7 @@ def test_who_can_write_may(level: str) -> None:
 def test_help_is_open_to_readers_once_an_hour() -> None:
     decision = decide(EVENT, reading("/codex-debate help"), Facts(served=True), max_rounds=6)
     assert isinstance(decision, Tell)
-    assert (decision.reaction, decision.once, decision.seconds) == ("rocket", "help:42:12:7", 3600)
+    assert (decision.reaction, decision.once, decision.seconds) == ("rocket", "help:42:12:7:all", 3600)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_status_is_open_to_readers_too() -> None:
     decision = decide(EVENT, reading("/codex-debate status"), replace(FACTS, permission=None), max_rounds=6)
     assert isinstance(decision, Tell)
     assert decision.reply.startswith("`/codex-debate status` is not in this version")
-    assert (decision.once, decision.seconds) == ("help:42:12:7", 3600)
+    assert (decision.once, decision.seconds) == ("help:42:12:7:of status", 3600)
 
 
 def test_a_repository_that_is_not_served() -> None:

@@ -114,10 +114,10 @@ def test_nothing_to_review_names_why_and_the_next_step() -> None:
         "`/codex-debate review --base BRANCH`."
     )
     reads = "lint reads *.py only, and none changed"
-    assert replies.nothing_to_review("retry", "main", reason=reads, others=("codex",)) == (
+    assert replies.nothing_to_review("retry", "main", reason=reads, hint=replies.another_reviewer(("codex",))) == (
         "Lint reads *.py only, and none changed; nothing was started. Ask another reviewer: `/codex-debate review "
         "--reviewer codex`."
     )
-    assert replies.nothing_to_review("retry", "main", reason=reads) == (
+    assert replies.nothing_to_review("retry", "main", reason=reads, hint=replies.another_reviewer(())) == (
         "Lint reads *.py only, and none changed; nothing was started. No other reviewer starts in this version."
     )

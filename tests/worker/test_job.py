@@ -136,7 +136,7 @@ async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ev
     with pytest.raises(TryAgain):
         await debate(world.office, world.run.id)
     fence = await world.store.runs.begin_attempt(world.run.id)
-    await world.store.runs.record(world.run.id, fence, began=int(time.time()) - HOPELESS_SECONDS - 1)
+    await world.store.runs.record(world.run.id, fence, faulty=int(time.time()) - HOPELESS_SECONDS - 1)
     await debate(world.office, world.run.id)
     assert await world.status() == "agent-error"
     assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
@@ -349,7 +349,7 @@ async def test_a_worker_waits_while_the_bot_creates_the_queued_check_run(world: 
     task = asyncio.create_task(debate(world.office, world.run.id))
     await asyncio.sleep(0.5)
     assert world.standin.check_runs(world.repo) == []
-    await world.store.runs.shown(world.run.id, done=True)
+    await world.store.runs.show_done(world.run.id)
     await task
     assert await world.status() == "consensus"
     assert len(world.standin.check_runs(world.repo)) == 1

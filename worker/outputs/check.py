@@ -180,7 +180,7 @@ def _not_started(report: Report) -> list[str]:
     other = "For another base write `/codex-debate review --base` and its name."
     why, hint = {
         Status.NOTHING_TO_REVIEW: (
-            ("Nothing was reviewed.", "Ask another reviewer, with `--reviewer`.")
+            ("Nothing was reviewed.", report.hint)
             if reason
             else (f"{head} holds no change against {base}; nothing was reviewed.", other)
         ),

@@ -341,7 +341,7 @@ async def test_a_token_is_no_write_that_takes_a_turn(
     await github.get("/repos/octo-org/tidebook")
     issue = standin.create_issue(repo, "Tides")
     path = f"/repos/octo-org/tidebook/issues/{issue}/comments"
-    for number in range(WRITES[0][0]):
+    for number in range(WRITES.windows[0][0]):
         await github.post(path, {"body": str(number)})
     with pytest.raises(Unavailable, match="writes no more"):
         await github.post(path, {"body": "one too many"})

@@ -144,7 +144,7 @@ class Told:
     held: list[tuple[str, float]] = field(default_factory=list)
 
     async def turn(self, name: str, windows: tuple[tuple[int, float], ...], *, most: float) -> Turn:
-        assert windows == WRITES
+        assert windows == WRITES.windows
         self.asked.append((name, most))
         return self.turns.pop(0) if self.turns else Turn(taken=True, wait=0.0)
 

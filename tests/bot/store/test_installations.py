@@ -63,7 +63,7 @@ async def test_an_installation_is_forgotten_whole_and_no_other_is(
     await filled(store, make_run())
     mine = await names(redis) - others
     assert len(mine) >= 17
-    assert await store.installations.forget(7, await store.installations.kept(7)) == len(mine) - 1
+    assert await store.installations.forget(7, await store.installations.kept(7)) == len(mine)
     assert await names(redis) == others, "of the one nothing is left, of the other everything"
     assert before < others
 
@@ -74,6 +74,17 @@ async def test_a_repository_without_a_run_is_forgotten_too(store: Store, redis: 
     await store.outbox.put("-/answer/100/9", b"intent")
     await store.installations.forget(7, await store.installations.kept(7))
     assert await names(redis) - {f"{PREFIX}:pending:-", f"{PREFIX}:intents"} == set()
+
+
+async def test_a_repository_that_was_transferred_belongs_to_the_newer_installation(
+    store: Store, make_run: MakeRun
+) -> None:
+    await store.installations.heard(7, 100, full_name="harbour/tide")
+    await filled(store, make_run(installation_id=8))
+    await store.installations.forget(7, await store.installations.kept(7))
+    holders = await store.runs.holders(100, 12)
+    assert holders.running is not None
+    assert await store.approvals.approver(100, 12, head_sha="a" * 40) is not None
 
 
 async def test_more_keys_than_one_step_of_the_search_looks_at(

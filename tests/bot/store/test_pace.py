@@ -93,7 +93,7 @@ async def test_nothing_is_kept_longer_than_it_is_of_use(store: Store, redis: Red
     for _ in range(3):
         await store.pace.turn("a", FEW, most=10)
     await store.pace.hold("a", 5.0)
-    assert 0 < await redis.pttl(key("pace", "a")) <= 3_610_000
+    assert 0 < await redis.pttl(key("pace", "a")) <= 3_660_000
     assert 0 < await redis.pttl(key("pace", "a", "hold")) <= 5000
     await settle(redis, [4000.0 + each for each in range(20, 0, -1)])
     await store.pace.turn("a", ((30, 1.0), (5, 60.0)), most=10)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from redis.asyncio import Redis
 
-from bot.store import LostFence, Store
+from bot.store import LostFence, Store, runs
 from bot.store.connection import PREFIX
 from bot.store.runs import RUN_ID_ALPHABET, Full, Repeat, Repository, Run, RunState, Started, Waiting, new_run_id
 
@@ -174,6 +174,20 @@ async def test_what_was_seen_is_known_for_its_time_or_for_ever(store: Store, red
         assert not await store.runs.seen(name, seconds, by="one")
         assert await store.runs.seen(name, seconds, by="another")
         assert not await store.runs.seen(name, seconds, by="one"), "who saw it first may ask again"
+
+
+async def test_who_saw_it_first_may_not_come_again_after_a_day(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """decisions.md 1.2: a comment is known for ever, also where its own delivery is sent once more much later."""
+    monkeypatch.setattr(runs, "AGAIN_SECONDS", -1)
+    assert not await store.runs.seen("comment", None, by="one")
+    assert await store.runs.seen("comment", None, by="one")
+
+
+async def test_seen_is_kept_for_its_time(store: Store, redis: Redis) -> None:
+    await store.runs.seen("button", 10, by="one")
+    await store.runs.seen("comment", None, by="one")
     assert 0 < await redis.ttl(f"{PREFIX}:seen:button") <= 10
     assert await redis.ttl(f"{PREFIX}:seen:comment") == -1
 
