@@ -57,6 +57,7 @@ def test_flags_and_settings() -> None:
 
 
 def test_the_operators_ceiling_holds() -> None:
+    """threats.md, input 73: whoever owns the repository."""
     assert made(Review(max_rounds=9), max_rounds=4).ceilings.rounds == 4
 
 
