@@ -88,11 +88,10 @@ async def _create_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
         summary=replies.queued_summary(server, scene.repo, run.head_sha, behind=behind is not None, stop=stop),
     )
     shown = await attempt(await scene.publisher(run.id), intent)
-    known: dict[str, int] = {"waited": 1} if behind is not None else {}
-    if shown is not None and shown.id is not None:
-        known["check_run_id"] = shown.id
+    if shown is None or shown.id is None:
+        return
     try:
-        await scene.bot.store.runs.record(run.id, 0, **known)
+        await scene.bot.store.runs.record(run.id, 0, check_run_id=shown.id)
     except LostFence:
         log(__name__).info("the run began before its check run was noted", run=run.id)
 

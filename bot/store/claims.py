@@ -34,6 +34,7 @@ local function take(slot)
   redis.call('hset', KEYS[1], slot, ARGV[1])
   redis.call('pexpire', KEYS[1], keep)
   redis.call('hset', KEYS[4], 'request', ARGV[2], 'claim', KEYS[1])
+  if slot == 'waiting' then redis.call('hset', KEYS[4], 'waited', 1) end
   redis.call('pexpire', KEYS[4], keep)
   redis.call('set', KEYS[3], ARGV[1], 'px', ARGV[5])
 end

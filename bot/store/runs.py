@@ -118,8 +118,8 @@ class RunState(Stored):
 RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Digits and letters that are not taken for one another."""
 RUN_ID_LENGTH = 8
-RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel"}
-"""What `Runs.record` may write. The other three have ways of their own."""
+RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel", "waited"}
+"""What `Runs.record` may write. The others have ways of their own."""
 SHOWING_SECONDS = 150
 """For so long a bot that died is waited for: a look at GitHub with its retries, a turn to write and the write itself
 take no longer."""

@@ -117,6 +117,20 @@ def test_what_does_not_fit_is_no_event(path: str, value: object) -> None:
     assert parse("issue_comment", changed(COMMENT, path, value)) is None
 
 
+@pytest.mark.parametrize("place", ["sender", "user"])
+def test_an_account_that_does_not_say_what_it_is_is_nobody(place: str) -> None:
+    """It might be a bot."""
+    payload = copy.deepcopy(COMMENT)
+    del (payload if place == "sender" else payload["comment"])[place]["type"]
+    assert parse("issue_comment", payload) is None
+
+
+def test_only_a_whole_installation_makes_an_event_of_installations() -> None:
+    """A captured body of another event has no `app_id`: its name is not signed (threats.md T2)."""
+    assert parse("installation", {"action": "deleted", "installation": {"id": 3}}) is None
+    assert parse("installation", COMMENT | {"action": "deleted"}) is None
+
+
 @pytest.mark.parametrize("key", ["action", "installation", "repository", "issue", "comment", "sender"])
 def test_a_missing_part_is_no_event(key: str) -> None:
     assert parse("issue_comment", {name: value for name, value in COMMENT.items() if name != key}) is None

@@ -227,6 +227,12 @@ async def test_a_broken_chunk(receiver: Any) -> None:
     assert receiver.answer(await receiver.send(head, b"zz\r\n{}\r\n0\r\n\r\n"))[0] == 400
 
 
+async def test_input_12_an_encoding_of_the_transfer_is_not_undone(receiver: Any) -> None:
+    head = receiver.head(Transfer_Encoding="gzip, chunked", Content_Length=None)
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(receiver.body), receiver.body)
+    assert receiver.answer(await receiver.send(head, chunks)) == ENCODED
+
+
 async def test_a_chunked_delivery_is_taken(receiver: Any) -> None:
     head = receiver.head(Transfer_Encoding="chunked", Content_Length=None)
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(receiver.body), receiver.body)

@@ -1,11 +1,13 @@
-"""Tokens over the life of bot and worker: narrow, nowhere written down, ended with the process (threats.md T30)."""
+"""Credentials and writes over the life of bot and worker: narrow, nowhere written down, ended, in turn (T30)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from redis.asyncio import Redis
 from telling import Story, finding, section, verdict
 
+from bot.store.connection import key
 from deploy.machine import machine
 
 NEEDED = {
@@ -38,6 +40,13 @@ async def test_tokens_open_one_repository_stand_nowhere_and_end_with_the_process
             assert request.body["repository_ids"] == [repo.id]
             assert request.body["permissions"]
             assert all(NEEDED[name] in {level, "write"} for name, level in request.body["permissions"].items())
+
+        # Every write takes a turn, the bot's and the worker's: minting and git are none.
+        writes = [each for each in made.github.requests("*", f"/repos/{repo.full_name}") if each.method != "GET"]
+        redis = Redis.from_url(made.settings.redis_url or "")
+        turns = await redis.lrange(key("pace", f"writes/{made.github.installation_id(repo)}"), 0, -1)
+        await redis.aclose()
+        assert len(turns) == len(writes) > 5
 
         tokens = [value.encode() for value in made.github._site.tokens._tokens]
         assert tokens

@@ -142,6 +142,14 @@ async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ev
     assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
 
 
+async def test_a_step_forward_ends_the_count_of_a_githubs_absence(world: World) -> None:
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    await world.store.runs.record(world.run.id, fence, faulty=int(time.time()) - HOPELESS_SECONDS - 1)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+    assert (await world.store.runs.state(world.run.id)).faulty is None
+
+
 async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
     world.standin.fail_next("GET", "/repos", status=403, headers={"Retry-After": "900"})
     with pytest.raises(TryAgain) as caught:
@@ -244,7 +252,6 @@ async def test_a_run_that_waited_while_the_head_moved_begins_anew_on_the_new_hea
     """decisions.md 1.3."""
     second = world.run.model_copy(update={"id": "waiting1", "source": None})
     await world.store.runs.claim(second, "other words")
-    await world.store.runs.record("waiting1", 0, waited=1)
     head = await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
     await debate(world.office, world.run.id)
     assert await world.status() == "superseded"
@@ -262,7 +269,6 @@ async def test_an_approval_does_not_pass_to_another_commit(world: World) -> None
     """threats.md T7: a run that stands on an approval does not begin anew where the head moved."""
     second = world.run.model_copy(update={"id": "waiting1", "source": None, "approved": True})
     await world.store.runs.claim(second, "other words")
-    await world.store.runs.record("waiting1", 0, waited=1)
     await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
     await debate(world.office, world.run.id)
     await debate(world.office, "waiting1")
@@ -273,7 +279,6 @@ async def test_an_approval_does_not_pass_to_another_commit(world: World) -> None
 async def test_a_run_that_waited_while_the_base_was_changed_begins_anew_against_the_new_one(world: World) -> None:
     second = world.run.model_copy(update={"id": "waiting1", "source": None})
     await world.store.runs.claim(second, "other words")
-    await world.store.runs.record("waiting1", 0, waited=1)
     await world.standin.commit(world.repo, "release", {"r.txt": "r\n"}, parent="main")
     await world.standin.change_base(world.repo, world.run.number, "release")
     await debate(world.office, world.run.id)

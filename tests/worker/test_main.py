@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.github import WORKERS_WRITES, AppClient
+from bot.github.limits import WRITES
 from bot.settings import Settings
 from bot.store import Store
 from worker import main
@@ -34,6 +37,27 @@ async def test_it_takes_runs_until_it_is_told_to_stop(
     await run_worker(settings(tmp_path), store, stop=stop)
     assert taken == ["7h2kq9xw"]
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o711
+
+
+async def test_it_leaves_room_for_what_people_wait_for(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """decisions.md 9: progress takes a part of the writes; 👀 and answers never stand behind it for long."""
+    given: list[object] = []
+
+    class Watched(AppClient):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            given.append((options["pacer"], options["writes"]))
+            super().__init__(*arguments, **options)
+
+    stop = asyncio.Event()
+    stop.set()
+    monkeypatch.setattr(main, "AppClient", Watched)
+    await run_worker(settings(tmp_path), store, stop=stop)
+    assert given == [(store.pace, WORKERS_WRITES)]
+    for (part, seconds), (whole, same) in zip(WORKERS_WRITES.windows, WRITES.windows, strict=True):
+        assert (part < whole, seconds) == (True, same)
+    assert WORKERS_WRITES.most < WRITES.most
 
 
 async def test_it_says_at_the_start_which_seat_it_cannot_fill(

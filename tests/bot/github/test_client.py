@@ -15,7 +15,7 @@ from bot.github.client import understood
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(404, NotFound), (410, NotFound), (403, Forbidden), (401, GitHubError), (422, GitHubError)]
+    ("status", "kind"), [(404, NotFound), (410, NotFound), (403, Forbidden), (401, Unavailable), (422, GitHubError)]
 )
 async def test_refusals_are_typed_and_not_repeated(server: Any, github: GitHub, status: int, kind: type) -> None:
     server.answers = [server.says(status, {"message": "No.", "errors": ["why"]})]

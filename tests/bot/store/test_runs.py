@@ -27,6 +27,7 @@ async def test_an_editing_debate_holds_its_pull_request_and_one_waits(store: Sto
     running, waiting, third = make_run(), make_run(), make_run()
     assert await store.runs.claim(running, "a") == Started(running)
     assert await store.runs.claim(waiting, "b") == Waiting(waiting, behind=running)
+    assert [(await store.runs.state(run.id)).waited for run in (running, waiting)] == [False, True]
     assert await store.runs.claim(third, "c") == Full(running)
     assert await store.runs.get(third.id) is None
     elsewhere = make_run(number=13)
@@ -132,8 +133,8 @@ async def test_an_attempt_records_what_it_knows(store: Store, make_run: MakeRun)
     run = make_run()
     await store.runs.claim(run, "a")
     fence = await store.runs.begin_attempt(run.id)
-    await store.runs.record(run.id, fence, check_run_id=81, waited=1, deaths=2, fingerprint="f")
-    assert await store.runs.state(run.id) == RunState(fence=1, check_run_id=81, waited=True, deaths=2, fingerprint="f")
+    await store.runs.record(run.id, fence, check_run_id=81, deaths=2, fingerprint="f")
+    assert await store.runs.state(run.id) == RunState(fence=1, check_run_id=81, deaths=2, fingerprint="f")
     await store.runs.record(run.id, fence, check_run_id=None)
     assert (await store.runs.state(run.id)).check_run_id is None
     with pytest.raises(ValueError, match="no field status that is recorded"):
