@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot import replies
+from bot import begin, replies
 from bot.github import verbs
 
 ON = "auto: {on: [opened, reopened, ready_for_review]}\n"
@@ -72,7 +72,8 @@ async def test_the_file_of_the_pull_request_itself_counts_for_nothing(world: Any
 
 async def test_a_tag_that_is_named_like_the_base_branch_is_not_read(world: Any) -> None:
     await world.standin.commit(world.repo, "other", {".github/codex-debate.yml": ON}, parent="main")
-    await world.standin.create_tag(world.repo, "main", "other")
+    other = await world.standin.read_ref(world.repo, "other")
+    await world.standin.create_tag(world.repo, "main", other)
     number = await opened(world)
     assert await nothing_runs(world, number)
 
@@ -317,6 +318,45 @@ async def test_an_approver_who_may_not_write_any_more_counts_for_nothing(world: 
     await world.standin.reopen_pull_request(world.repo, number)
     await world.hear()
     assert await nothing_runs(world, number)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_run_that_was_claimed_by_a_bot_that_died_gets_to_a_worker(
+    world: Any, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    class Died(BaseException):
+        """The process ends here."""
+
+    async def dies(*_: object, **__: object) -> None:
+        raise Died
+
+    await world.configure(ON)
+    await world.standin.commit(world.repo, "second", {"b.txt": "x\n"}, parent="main")
+    number = await world.standin.open_pull_request(world.repo, "second", "main", "Second", "")
+    payload = world.standin.deliveries[-1].payload
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(begin, "_go_on", dies)
+        await world.hear(payload, name="pull_request")
+    if closed:
+        await world.standin.close_pull_request(world.repo, number)
+    await world.hear(payload, name="pull_request", attempt=2)
+    assert await world.enqueued((await world.started(number)).id)
+
+
+async def test_another_apps_check_run_of_our_name_is_none_of_ours(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep every debate from starting."""
+
+    async def theirs(*_: object, **__: object) -> tuple[verbs.CheckRun, ...]:
+        other = verbs.AppRef(id=int(world.standin.app_id) + 1)
+        name, head = "codex-debate", "a" * 40
+        return (verbs.CheckRun(id=1, name=name, head_sha=head, status="completed", conclusion="success", app=other),)
+
+    await world.configure(ON)
+    monkeypatch.setattr(verbs, "check_runs", theirs)
+    await world.standin.commit(world.repo, "second", {"b.txt": "x\n"}, parent="main")
+    await world.standin.open_pull_request(world.repo, "second", "main", "Second", "")
+    await world.hear()
+    assert world.outcomes() == {"started": 1}
 
 
 async def test_two_debates_are_here_already(world: Any) -> None:

@@ -34,7 +34,8 @@ async def test_each_branch_has_its_own(world: Any, scene: Scene) -> None:
 async def test_a_branch_is_read_and_not_a_tag_of_its_name(world: Any, scene: Scene) -> None:
     await world.configure("auto: {on: [opened]}\n")
     await world.standin.commit(world.repo, "dev", {".github/codex-debate.yml": "auto: {}\n"}, parent="main")
-    await world.standin.create_tag(world.repo, "main", "dev")
+    dev = await world.standin.read_ref(world.repo, "dev")
+    await world.standin.create_tag(world.repo, "main", dev)
     assert await config_of(scene, "main") == AUTO
 
 

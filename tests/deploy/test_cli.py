@@ -134,7 +134,11 @@ def test_a_repository_whose_debates_start_by_themselves_is_debated_once(tmp_path
     commit(repo, {"tides.py": "import os\n"}, "More")
     done = run(tmp_path, "try", "--repo", str(repo), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "consensus"
+    told = json.loads(done.stdout)
+    assert told["status"] == "consensus"
+    assert told["comment"].startswith("## Debate:")
+    assert "Yours waits" not in told["comment"]
+    assert "already running" not in told["comment"]
 
 
 def test_a_repository_with_a_faulty_file_is_told_its_line(tmp_path: Path, repo: Path) -> None:

@@ -31,7 +31,9 @@ async def get_content(call: Call) -> Answer:
     """GET /repos/{owner}/{repo}/contents/{path}."""
     repo, path = call.repository, call.params["path"].strip("/")
     name = call.query.get("ref") or repo.default_branch
-    commit = await call.site.hosting.commit(repo.path, name)
+    # Where a tag and a branch have one name GitHub does not say which is read; here it is the tag, as git reads it.
+    tag = await call.site.hosting.commit(repo.path, f"tags/{name}")
+    commit = tag or await call.site.hosting.commit(repo.path, name)
     if commit is None:
         raise Refused(404, f"No commit found for the ref {name}")
     entry = await _entry(call, commit, path)

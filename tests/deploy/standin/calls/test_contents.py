@@ -24,6 +24,13 @@ async def test_a_file_of_the_default_branch_and_of_another(standin: StandIn, api
     assert at.body["sha"] == other.body["sha"]
 
 
+async def test_a_tag_is_read_before_a_branch_of_its_name(standin: StandIn, api: Any, repo: Repo) -> None:
+    await standin.commit(repo, "main", {"a.txt": "branch\n"})
+    await standin.create_tag(repo, "main", await standin.commit(repo, "other", {"a.txt": "tag\n"}, parent="main"))
+    found = await api("GET", f"{CONTENTS}/a.txt?ref=main")
+    assert base64.b64decode(found.body["content"]) == b"tag\n"
+
+
 async def test_what_is_not_there(standin: StandIn, api: Any, repo: Repo) -> None:
     await standin.commit(repo, "main", {"a.txt": "one\n"})
     assert (await api("GET", f"{CONTENTS}/b.txt")).status == 404
