@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from bot import commands, policy, replies
+from bot import check_runs, commands, policy
 from bot.context import Scene, attempt
 from bot.intents import CheckRun
 from bot.policy import Running
@@ -84,8 +84,8 @@ async def _create_queued(scene: Scene, run: Run, *, behind: Run | None) -> None:
         name=CHECK_NAME,
         head_sha=run.head_sha,
         status="queued",
-        title=replies.queued_title(1 if behind else 0),
-        summary=replies.queued_summary(server, scene.repo, run.head_sha, behind=behind is not None, stop=stop),
+        title=check_runs.queued_title(1 if behind else 0),
+        summary=check_runs.queued_summary(server, scene.repo, run.head_sha, behind=behind is not None, stop=stop),
     )
     shown = await attempt(await scene.publisher(run.id), intent)
     if shown is None or shown.id is None:

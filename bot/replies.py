@@ -41,7 +41,8 @@ def fenced(line: str) -> str:
     return f"```\n{line}\n```"
 
 
-def _short(sha: str) -> str:
+def short(sha: str) -> str:
+    """Return a commit's name as people are shown it."""
     return sha[:10]
 
 
@@ -184,7 +185,7 @@ def from_outside(head_sha: str, *, elsewhere: int | None = None) -> str:
 def not_the_head(sha: str, head_sha: str) -> str:
     """Answer the approval of another commit than the head."""
     return (
-        f"{_short(sha)} is not the head of this pull request; {NOTHING}. The head is now {_short(head_sha)}. After "
+        f"{short(sha)} is not the head of this pull request; {NOTHING}. The head is now {short(head_sha)}. After "
         f"reading it, write:\n\n{fenced(f'/codex-debate approve {head_sha}')}"
     )
 
@@ -312,6 +313,14 @@ def repeated(*, url: str | None, ended: bool, stop: bool) -> str:
     )
 
 
+def github_away() -> str:
+    """Answer a command about which GitHub could not be asked in several tries."""
+    return (
+        f"This server could not ask GitHub about the command, in several tries; {NOTHING}. Write it again in some "
+        "minutes. The operator's log has the cause."
+    )
+
+
 # ---- Help -----------------------------------------------------------------------------------------------------------
 
 
@@ -332,64 +341,7 @@ def help_verb(usage: str, says: str, takes: Sequence[tuple[str, str]], *, here: 
     return f"`{usage}` {says}.{later}" + (f"\n{lines}" if lines else " It has no flags.")
 
 
-def github_away() -> str:
-    """Answer a command about which GitHub could not be asked in several tries."""
-    return (
-        f"This server could not ask GitHub about the command, in several tries; {NOTHING}. Write it again in some "
-        "minutes. The operator's log has the cause."
-    )
-
-
-# ---- Check runs of pull requests that no debate was started on ------------------------------------------------------
-
-
-def skipped_draft(*, by_itself: bool) -> tuple[str, str]:
-    """Return title and summary for a draft; `by_itself`: its debate starts when it is marked as ready."""
-    then = ", and the debate starts" if by_itself else ", then write `/codex-debate review`"
-    summary = f"This pull request is a draft; {NOTHING}. Mark it as ready for review{then}."
-    return "Skipped: draft (auto.drafts is off)", summary
-
-
-def skipped_base(base: str) -> tuple[str, str]:
-    """Return title and summary for a base branch that the configuration does not name."""
-    return (
-        "Skipped: its base (not named in auto.base)",
-        f"`auto.base` does not name {quoted(base, 100)}; {NOTHING}. To start a debate, write `/codex-debate review`.",
-    )
-
-
-def waiting_approval(head_sha: str) -> tuple[str, str]:
-    """Return title and summary for an outsider's pull request."""
-    return "Waiting for a maintainer's approval", from_outside(head_sha)
-
-
-def config_error(base: str, line: int, fault: str) -> tuple[str, str]:
-    """Return title and summary for a file that cannot be used."""
-    return f"Not started: error in codex-debate.yml, line {line}", bad_config(
-        base, line, fault, command="`/codex-debate review`"
-    )
-
-
 def help_prompt(says: str, limit: int, *, lines: int) -> str:
     """Explain a prompt: what it is, where it stands, and how long it may be."""
     most = f"at most {limit:,} characters and {lines:,} lines"
     return f"{says}, behind the flags or below the command; {most}, quotation marks are optional"
-
-
-# ---- The queued check run -------------------------------------------------------------------------------------------
-
-
-def queued_title(ahead: int) -> str:
-    """Return the title of a check run that waits behind `ahead` debates."""
-    if ahead < 1:
-        return "Queued"
-    return f"Queued: {ahead} debate{'s' if ahead > 1 else ''} ahead"
-
-
-def queued_summary(server_url: str, full_name: str, head_sha: str, *, behind: bool, stop: bool) -> str:
-    """Return the summary of a waiting check run; `behind` where it waits for another debate of its pull request."""
-    commit = f"[{_short(head_sha)}]({server_url}/{full_name}/commit/{head_sha})"
-    what = "the debate that runs here to end" if behind else "a free worker"
-    return f"A review of {commit} waits for {what}. Nothing to do." + _end(
-        "To take it back, write `/codex-debate stop`.", stop=stop
-    )

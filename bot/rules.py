@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, get_args
 
-from bot import policy, replies
+from bot import check_runs, policy
 from bot.config import BadConfig, Config, Opening
 from bot.events import Actor
 from bot.github.verbs import CheckRun, Permission, PullRequest
@@ -91,16 +91,16 @@ def decide(action: str, facts: Facts) -> Decision:
 def _held_back(pull: PullRequest, config: Config | BadConfig, facts: Facts) -> Start | Show:
     base, head = pull.base.ref, pull.head.sha
     if isinstance(config, BadConfig):
-        return Show("config", Status.BAD_CONFIG, *replies.config_error(base, config.line, config.fault))
+        return Show("config", Status.BAD_CONFIG, *check_runs.config_error(base, config.line, config.fault))
     if not config.auto.covers(base):
-        return Show("base", Status.SKIPPED, *replies.skipped_base(base))
+        return Show("base", Status.SKIPPED, *check_runs.skipped_base(base))
     ours = policy.inside(pull, facts.author_permission)
     trusted = ours or facts.approver is not None
     if pull.draft and not config.auto.drafts:
         by_itself = trusted and "ready_for_review" in config.auto.on
-        return Show("draft", Status.SKIPPED, *replies.skipped_draft(by_itself=by_itself))
+        return Show("draft", Status.SKIPPED, *check_runs.skipped_draft(by_itself=by_itself))
     if not trusted:
-        return Show("approval", Status.WAITING_APPROVAL, *replies.waiting_approval(head))
+        return Show("approval", Status.WAITING_APPROVAL, *check_runs.waiting_approval(head))
     authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
     return Start(Review(), pull, base, authority, approved=not ours)
 

@@ -38,7 +38,7 @@ PURE = [
         and path.stem
         in {
             *("events", "payload", "commands", "arguments", "options", "grammar", "policy", "request"),
-            *("config", "statuses", "replies", "redact", "rules", "yaml_lines", "intents"),
+            *("config", "statuses", "replies", "check_runs", "redact", "rules", "yaml_lines", "intents"),
         }
     )
 ]

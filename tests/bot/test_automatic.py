@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot import begin, replies
+from bot import begin, check_runs
 from bot.github import verbs
 
 ON = "auto: {on: [opened, reopened, ready_for_review]}\n"
@@ -118,7 +118,7 @@ async def test_a_draft_is_skipped_and_debated_when_it_is_ready(world: Any) -> No
     number = await opened(world, draft=True)
     assert await nothing_runs(world, number)
     (check,) = world.checks()
-    title, summary = replies.skipped_draft(by_itself=True)
+    title, summary = check_runs.skipped_draft(by_itself=True)
     assert (check.status, check.conclusion, check.title, check.summary) == ("completed", "skipped", title, summary)
     assert check.name == "codex-debate"
     await world.standin.set_draft(world.repo, number, draft=False)
@@ -132,7 +132,7 @@ async def test_a_draft_on_a_base_that_is_not_named_is_told_so_at_once(world: Any
     """Marking it as ready would start nothing."""
     await world.configure('auto: {on: [opened, ready_for_review], base: ["release/*"]}\n')
     await opened(world, draft=True)
-    assert [each.title for each in world.checks()] == [replies.skipped_base("main")[0]]
+    assert [each.title for each in world.checks()] == [check_runs.skipped_base("main")[0]]
 
 
 async def test_drafts_are_debated_where_the_file_says_so(world: Any) -> None:
@@ -147,7 +147,7 @@ async def test_a_base_that_is_not_named_is_skipped(world: Any) -> None:
     number = await opened(world, base="dev")
     assert await nothing_runs(world, number)
     (check,) = world.checks()
-    assert (check.conclusion, check.title) == ("skipped", replies.skipped_base("dev")[0])
+    assert (check.conclusion, check.title) == ("skipped", check_runs.skipped_base("dev")[0])
 
 
 async def test_a_fork_waits_for_approval_and_approving_starts_it(world: Any) -> None:
@@ -159,7 +159,7 @@ async def test_a_fork_waits_for_approval_and_approving_starts_it(world: Any) -> 
     (check,) = world.checks()
     head = world.head(number)
     assert (check.status, check.conclusion, check.head_sha) == ("completed", "neutral", head)
-    assert (check.title, check.summary) == replies.waiting_approval(head)
+    assert (check.title, check.summary) == check_runs.waiting_approval(head)
     assert world.replies(number) == [], "the check run says it, no comment"
 
     await world.say(f"/codex-debate approve {head[:10]}", number=number)

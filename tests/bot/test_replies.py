@@ -8,7 +8,7 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot import replies
+from bot import check_runs, replies
 
 SHA = "db511f0cf3faf43060bd7350425e61c3742d0665"
 
@@ -67,7 +67,7 @@ def test_no_sentence_points_to_a_command_that_is_not_there() -> None:
             replies.running(2, 8, url=url, stop=stop),
             replies.third(stop=stop),
             replies.repeated(url=url, ended=False, stop=stop),
-            replies.queued_summary("https://github.com", "o/r", SHA, behind=False, stop=stop),
+            check_runs.queued_summary("https://github.com", "o/r", SHA, behind=False, stop=stop),
         )
         assert all(("/codex-debate stop" in sentence) is stop for sentence in said)
 
@@ -88,17 +88,6 @@ def test_the_replies_of_the_examples() -> None:
     )
     assert replies.needs_pull_request() == (
         "A review needs a pull request; nothing was started. Name one: `/codex-debate review 412`."
-    )
-
-
-def test_the_queued_check_run() -> None:
-    assert replies.queued_title(2) == "Queued: 2 debates ahead"
-    assert replies.queued_title(1) == "Queued: 1 debate ahead"
-    assert replies.queued_title(0) == "Queued"
-    summary = replies.queued_summary("https://github.com", "tidemark-coop/tidebook", SHA, behind=False, stop=True)
-    assert summary == (
-        f"A review of [db511f0cf3](https://github.com/tidemark-coop/tidebook/commit/{SHA}) waits for a free worker. "
-        "Nothing to do. To take it back, write `/codex-debate stop`."
     )
 
 
