@@ -33,10 +33,9 @@ async def run_bot(
 
     async def missing() -> Sequence[str]:
         try:
-            await store.alive()
+            return await store.health.lacks()
         except StoreAway:
             return ["The store does not answer."]
-        return []
 
     async with open_session(settings.github_api_url) as session:
         app = AppClient(settings, session, pacer=store.pace)

@@ -19,10 +19,11 @@ from bot.main import run_bot
 from bot.settings import Settings, SettingsError, load_settings, local_settings
 from bot.store import Store, StoreAway, StoreRefused
 from bot.telemetry import configure
+from deploy.pricing import prices
 from deploy.source import NoDebate
 from deploy.store import EmbeddedStore, StoreFailed
 from deploy.trial import Wish, attempt
-from worker.main import run_worker
+from worker.main import Supplies, run_worker
 
 SIGNALLED = 128
 """Stands before a signal's number in an exit status, as shells have it."""
@@ -134,7 +135,7 @@ async def _run(settings: Settings, url: str, *, bot: bool, worker: bool) -> None
             if bot:
                 group.create_task(run_bot(settings, store, stop=stop))
             if worker:
-                group.create_task(run_worker(settings, store, stop=stop))
+                group.create_task(run_worker(settings, store, Supplies(prices(settings.state_dir)), stop=stop))
     finally:
         await store.close()
 

@@ -1,4 +1,4 @@
-"""The end of `codex-debate try` on a terminal, and what it says where it cannot start. Pure."""
+"""The end of `codex-debate try` on a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -116,20 +116,3 @@ def plain_end(result: Result) -> str:
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = f"{result.status} after {rounds}, {money(result.usd)}: {result.title}"
     return f"{clock(result.seconds):>5} {Look().clean(text)}"
-
-
-# ---- When it cannot start -------------------------------------------------------------------------------------------
-
-
-def cannot_start(problem: str, step: str) -> str:
-    """Return what is printed instead of a debate: what is missing, and what to do."""
-    look = Look()
-    return f"codex-debate: {look.clean(problem)}\n{look.clean(step)}"
-
-
-def not_seated(seat: str, agent: str, reason: str) -> str:
-    """Return what is said where this version cannot seat an agent; `reason` is `worker.agents.refusal`'s sentence."""
-    return cannot_start(
-        f"{agent} cannot be the {seat}: {reason}.",
-        "Try without it: codex-debate try --reviewer lint --author lint",
-    )

@@ -23,13 +23,13 @@ from bot import commands
 from bot.settings import Settings
 from bot.statuses import TABLE, Status
 from bot.telemetry import configure
-from deploy.ending import CommitLine, Result, ending, not_seated, plain_end, taking, tilde
+from deploy.ending import CommitLine, Result, ending, plain_end, taking, tilde
 from deploy.layout import Drawn
-from deploy.machine import OWNER, Machine, machine
+from deploy.machine import OWNER, STATE, Machine, machine
+from deploy.seats import seats, tools
 from deploy.source import NoDebate, Source, keep_branch, look, sample_source, take_branch
 from deploy.standin import Repo
 from deploy.view import Display, Progress, View, load
-from worker import agents
 
 POLL_SECONDS = 0.05
 """Between two looks at how the run stands."""
@@ -85,21 +85,22 @@ async def attempt(wish: Wish, settings: Settings) -> int:
     """
     if shutil.which("git") is None:
         raise NoDebate("git is not installed, or not on the PATH.\nInstall it, then try again")
-    reviewer, author, note = seats(wish, settings)
     if commands.parse(wish.command, max_rounds=settings.max_rounds) is None:
         raise NoDebate(
             "the text of --command holds no command.\nFor example: --command '/codex-debate review --max-rounds 3'"
         )
     kept = settings.state_dir / "try"
     await asyncio.to_thread(_make_room, kept)
-    work = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX))
+    work = await asyncio.to_thread(_make_work)
     try:
         source = await _source(wish, work)
         with (work / LOG_NAME).open("w", encoding="utf-8") as log:
             configure("json", stream=log)
-            view = View(source=_where(source), left_out=_left_out(source), note=note)
+            seated = await seats(wish.reviewer, wish.author, settings, folder=work / STATE)
+            view = View(source=_where(source), left_out=_left_out(source), note=seated.note)
             display = Display(Console(stderr=True), view)
-            async with machine(work, reviewer=reviewer, author=author) as running:
+            where = tools(settings, work / STATE)
+            async with machine(work, tools=where, reviewer=seated.reviewer, author=seated.author) as running:
                 repo = await _offer(running, source)
                 with display:
                     told = await _debate(running, repo, source, wish.command, display)
@@ -112,26 +113,6 @@ async def attempt(wish: Wish, settings: Settings) -> int:
     if not told.run:
         return 1 if told.refused else 0
     return TABLE[Status(told.status)].exit_code
-
-
-def seats(wish: Wish, settings: Settings) -> tuple[str, str, str]:
-    """Return who reviews, who writes, and a line about it where nobody chose. Raises `NoDebate`."""
-    note = ""
-    reviewer, author = wish.reviewer, wish.author
-    if reviewer is None and author is None:
-        keys = settings.openai_api_key and settings.anthropic_api_key
-        able = not any(agents.refusal(agents.AGENTS[name]) for name in ("codex", "claude"))
-        reviewer, author = ("codex", "claude") if keys and able else ("lint", "lint")
-        note = "" if able and keys else "lint sits in both seats: codex and claude do not start in this version."
-    chosen = {"reviewer": reviewer or "lint", "author": author or "lint"}
-    for seat, name in chosen.items():
-        try:
-            agent, _ = agents.find(name)
-        except agents.UnknownAgent as error:
-            raise NoDebate(f"{error}.\nFor example: codex-debate try --reviewer lint --author lint") from None
-        if refusal := agents.refusal(agent):
-            raise NoDebate(not_seated(seat, agent.name, refusal).removeprefix("codex-debate: "))
-    return chosen["reviewer"], chosen["author"], note
 
 
 # ---- The debate -----------------------------------------------------------------------------------------------------
@@ -230,6 +211,17 @@ def _write(folder: Path, told: Told, log: Path) -> None:
     check = told.check or {}
     (folder / "check.md").write_text(f"# {check.get('title', '')}\n\n{check.get('summary', '')}\n", encoding="utf-8")
     shutil.copyfile(log, folder / LOG_NAME)
+
+
+def _make_work() -> Path:
+    """Make a trial's working folder. The sandbox's user may pass through it; what lies in it is nobody else's."""
+    work = Path(tempfile.mkdtemp(prefix=PREFIX))
+    work.chmod(0o711)
+    (work / STATE).mkdir(mode=0o711)
+    for name in ("store", "github"):
+        (work / name).mkdir(mode=0o700)
+    (work / LOG_NAME).touch(mode=0o600)
+    return work
 
 
 def _make_room(kept: Path) -> None:

@@ -15,7 +15,7 @@ from bot.commands import VERBS, available, help_text
 from bot.config import AGENT_NAMES
 from bot.options import Help
 from worker.agents import AGENTS
-from worker.job import PROTOCOLS
+from worker.protocols import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("bot", "worker", "deploy")

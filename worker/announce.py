@@ -101,10 +101,9 @@ class Announcer:
             self.moment.seen = time.time()
             told = spec.on_line
 
-            def line(raw: bytes) -> None:
+            def line(raw: bytes) -> bool | None:
                 self.moment.seen = time.time()
-                if told is not None:
-                    told(raw)
+                return told(raw) if told is not None else None
 
             return await run(replace(spec, on_line=line))
 
@@ -124,7 +123,7 @@ class Announcer:
             report,
             status=end.status,
             reason=end.reason,
-            hint=end.hint if isinstance(end, Ended) else "",
+            hint=end.hint,
             failed_seat=end.failed_seat,
             attempts=end.attempts if isinstance(end, Outcome) else 0,
             log=end.log if isinstance(end, Outcome) else "",
@@ -168,7 +167,6 @@ class Announcer:
         seat = self.task.seats.get(moment.standing.seat)
         if seat is None:
             return None
-        turns = [turn for each in moment.standing.record.rounds for turn in (each.review, each.author) if turn]
         return Live(
             round=moment.standing.round,
             seat=moment.standing.seat,
@@ -178,7 +176,7 @@ class Announcer:
             turn_minutes=int(now - moment.since) // 60,
             written=_clock(now),
             seen=_clock(moment.seen),
-            usd=sum(turn.usd for turn in turns),
+            usd=sum(turn.usd for turn in moment.standing.record.turns),
         )
 
     def _at_work(self) -> AtWork | None:

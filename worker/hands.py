@@ -19,7 +19,7 @@ from bot.intents import Push
 from bot.publish import Publisher
 from bot.redact import whole
 from worker import agents, process
-from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed
+from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, Tokens, TurnFailed
 from worker.debate.task import Task
 from worker.git import PushRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
@@ -28,11 +28,16 @@ from worker.git.commit import Identity, commit, pack, unpack
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
 from worker.outputs.commit_message import CommitFacts, commit_message
+from worker.quarters import Lodgings
+from worker.quota import OverQuota
+from worker.tools import ToolMissing
 
 ATTEMPTS = {"transport": 3, "timeout": 2}
 """How often a turn is started that fails in this way (decisions.md 1.6; threats.md R16). Any other failure is final."""
 WAITS = (5.0, 10.0)
 """Seconds before the second and the third attempt (protocols.md 9.3)."""
+STOPS = {"run": "budget", "day": "day budget", "calls": "calls"}
+"""What kind of failure each of the gateway's ceilings is."""
 LOG_TAIL = 2000
 """Characters of all attempts' output that a failure keeps (protocols.md 1.7)."""
 
@@ -52,8 +57,21 @@ class Desk:
     """Whose name the commits carry: the App's bot."""
     still_current: Callable[[], Awaitable[None]]
     """Raises where the run has no object any more: the head moved, the pull request was closed."""
-    run_program: agents.Run = process.run
+    lodgings: Lodgings | None = None
+    """Where the run's agents are put up that need isolation; None where none of its seats does."""
+    hear: Callable[[agents.Run], agents.Run] = lambda run: run
+    """Wraps the way in which programs are run, by somebody who takes their lines for signs of life."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a turn used, all its attempts and its re-ask together."""
+
+    usd: float = 0.0
+    tokens: Tokens = Tokens()
+    model: str | None = None
+    """The model that answered last."""
 
 
 @dataclass(slots=True)
@@ -110,49 +128,76 @@ class Hands:
 
     async def _talk(self, step: Ask | Edit) -> Reply:
         """One turn with its attempts: each of an editing seat begins in a fresh folder."""
-        began, failures = time.monotonic(), list[TurnFailed]()
+        began, bill, failures = time.monotonic(), Bill(), list[TurnFailed]()
         while True:
             try:
-                reply = await self._attempt(step)
+                reply = await self._attempt(step, bill)
             except TurnFailed as failure:
                 failures.append(failure)
                 if len(failures) >= ATTEMPTS.get(failure.kind, 1):
-                    raise self._given_up(failures, time.monotonic() - began) from failure
+                    raise _given_up(failures, bill, seconds=time.monotonic() - began) from failure
                 await self.desk.sleep(WAITS[min(len(failures), len(WAITS)) - 1])
                 continue
+            reply = replace(reply, usd=bill.usd, tokens=bill.tokens, model=bill.model)
             return replace(reply, seconds=time.monotonic() - began, attempts=len(failures) + 1)
 
-    async def _attempt(self, step: Ask | Edit) -> Reply:
+    async def _attempt(self, step: Ask | Edit, bill: Bill) -> Reply:
         """One attempt: the turn, and one re-ask in the same session where its reply is malformed."""
         request = await self._request(step)
         agent, _ = agents.find(self.desk.task.seats[step.seat].agent)
-        said = await self._ask(request, step)
-        usd = said.usd
+        said = await self._ask(request, step, bill)
         if problem := step.codec.problem(said.text):
             again = replace(request, session=said.session, brief=step.codec.reask(problem))
-            said = await self._ask(again, step, behind=again.brief)
-            usd += said.usd
+            said = await self._ask(again, step, bill, behind=again.brief)
         try:
             step.codec.parse(said.text)
         except Malformed as error:
             sentence = f"{agent.name} gave no usable reply, also when asked again: {error}"
             raise TurnFailed("malformed", sentence, attempts=2, log=said.text[-LOG_TAIL:]) from error
-        return Reply(said.text, agent.name, model=said.model, session=said.session, usd=usd)
+        return Reply(said.text, agent.name, session=said.session)
 
-    async def _ask(self, request: agents.TurnRequest, step: Ask | Edit, *, behind: str = "") -> agents.TurnReply:
+    async def _ask(
+        self, request: agents.TurnRequest, step: Ask | Edit, bill: Bill, *, behind: str = ""
+    ) -> agents.TurnReply:
         """Ask the agent. Where nobody remembers what was asked, it is told whole, with what stands `behind` it."""
-        agent, _ = agents.find(self.desk.task.seats[step.seat].agent)
-        if agent.take_turn is None:
-            raise TurnFailed("environment", agents.refusal(agent))
         told = step.cold or step.brief
         cold = replace(request, session=None, brief=f"{told}\n---\n\n{behind}" if behind else told)
         if behind and request.session is None:
             request = cold
         try:
-            said = await agent.take_turn(request, self.desk.run_program)
+            said = await self._take(request, bill)
         except agents.SessionGone:
-            said = await agent.take_turn(cold, self.desk.run_program)
+            said = await self._take(cold, bill)
         return replace(said, text=whole(said.text))
+
+    async def _take(self, request: agents.TurnRequest, bill: Bill) -> agents.TurnReply:
+        """Let the agent take the turn, in its sandbox where it needs one, and put what it used on the bill."""
+        desk = self.desk
+        agent, _ = agents.find(desk.task.seats[request.seat].agent)
+        if agent.box is None:
+            said = await agent.take_turn(request, desk.hear(process.run))
+            bill.usd += said.usd
+            bill.model = said.model or bill.model
+            return said
+        if desk.lodgings is None:
+            raise TurnFailed("environment", f"{agent.name} starts only in a sandbox")
+        try:
+            async with desk.lodgings.turn(agent.box, request) as stay:
+                try:
+                    return await agent.take_turn(stay.request, desk.hear(stay.run))
+                except TurnFailed as failure:
+                    if stop := stay.door.stopped:
+                        raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
+                    raise
+                finally:
+                    spent = stay.door.spent
+                    bill.usd += spent.usd
+                    bill.tokens += spent.tokens
+                    bill.model = spent.model or bill.model
+        except OverQuota as error:
+            raise TurnFailed("environment", f"{agent.name} {error}, and was ended") from error
+        except ToolMissing as missing:
+            raise TurnFailed("environment", str(missing), hint=missing.repair) from missing
 
     async def _request(self, step: Ask | Edit) -> agents.TurnRequest:
         """Prepare the folders of a turn and return what the agent is asked."""
@@ -192,14 +237,8 @@ class Hands:
             seconds=task.limits.turn_seconds,
             argument=agents.find(seat.agent)[1],
             model=seat.model,
+            effort=seat.effort,
         )
-
-    def _given_up(self, failures: list[TurnFailed], seconds: float) -> TurnFailed:
-        """Return the failure that stands for all attempts of a turn."""
-        last = failures[-1]
-        attempts = sum(failure.attempts for failure in failures)
-        log = "\n".join(f"[attempt {n}] {failure.log}" for n, failure in enumerate(failures, 1))[-LOG_TAIL:]
-        return TurnFailed(last.kind, last.sentence, attempts=attempts, seconds=seconds, log=log)
 
     # ---- Edits ------------------------------------------------------------------------------------------------------
 
@@ -260,3 +299,18 @@ class Hands:
             gone = replace(edited, tree=self.place.tree, commit=None, gap=f"the push was refused: {refusal}")
             return replace(reply, edited=gone)
         return reply
+
+
+def _given_up(failures: list[TurnFailed], bill: Bill, *, seconds: float) -> TurnFailed:
+    """Return the failure that stands for all attempts of a turn."""
+    last = failures[-1].facts
+    return TurnFailed(
+        last.kind,
+        last.sentence,
+        hint=last.hint,
+        attempts=sum(failure.facts.attempts for failure in failures),
+        seconds=seconds,
+        usd=bill.usd,
+        tokens=bill.tokens,
+        log="\n".join(f"[attempt {n}] {failure.facts.log}" for n, failure in enumerate(failures, 1))[-LOG_TAIL:],
+    )

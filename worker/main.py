@@ -6,21 +6,49 @@ It composes and starts; what happens in between is the other modules'.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bot.github import WORKERS_WRITES, AppClient, open_session
 from bot.settings import Settings, SettingsError
-from bot.store import RUNS, Store
+from bot.store import RUNS, Store, StoreAway
 from bot.telemetry import log
 from worker import agents
+from worker.attempt import Office
+from worker.gateway import Gateway, upstreams
 from worker.git import installed
 from worker.git.mirror import Mirrors
-from worker.job import Office, debate
+from worker.isolation import Isolation
+from worker.job import debate
+from worker.prices import Prices
+from worker.quarters import Programs, Quarters
+
+
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What a worker is handed by who starts it."""
+
+    prices: Prices
+    """What models cost."""
+    tools: Path | None = None
+    """Where pinned programs are kept; below the state folder, if nowhere else."""
+
+
+REPORT_SECONDS = 60.0
+"""Between two reports of what this worker lacks, and so the longest that a repair stays unseen."""
 
 
 async def run_worker(
-    settings: Settings, store: Store, *, stop: asyncio.Event, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    settings: Settings,
+    store: Store,
+    supplies: Supplies,
+    *,
+    stop: asyncio.Event,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Debate runs until `stop` is set; what is under way then goes back into the queue.
 
@@ -29,24 +57,77 @@ async def run_worker(
     """
     if not installed():
         raise SettingsError(("git is not installed, or not on the PATH: install it, then start the worker again.",))
-    await asyncio.to_thread(settings.state_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
-    for seat, name in {"CODEX_DEBATE_REVIEWER": settings.reviewer, "CODEX_DEBATE_AUTHOR": settings.author}.items():
-        if refusal := agents.refusal(agents.find(name)[0]):
-            log(__name__).warning("seat cannot be filled", setting=seat, reason=refusal)
-    async with open_session(settings.github_api_url) as session:
-        mirrors = Mirrors(settings.state_dir / "mirrors")
+    state = settings.state_dir
+    await asyncio.to_thread(state.mkdir, mode=0o711, parents=True, exist_ok=True)
+    async with open_session(settings.github_api_url) as session, _quarters(settings, store, supplies) as quarters:
         app = AppClient(settings, session, pacer=store.pace, writes=WORKERS_WRITES)
-        office = Office(settings, store, app, mirrors, sleep=sleep)
+        office = Office(settings, store, app, Mirrors(state / "mirrors"), quarters, sleep=sleep)
         worker = store.queue.worker(RUNS, take_run, concurrency=settings.concurrency, context={"office": office})
         log(__name__).info("worker started", concurrency=settings.concurrency)
         try:
-            await worker.serve(stop)
+            async with _reporting(quarters, settings, store):
+                await worker.serve(stop)
         finally:
             await app.revoke_tokens()
     log(__name__).info("worker ended")
+
+
+@contextlib.asynccontextmanager
+async def _quarters(settings: Settings, store: Store, supplies: Supplies) -> AsyncIterator[Quarters]:
+    state = settings.state_dir
+    async with Gateway(
+        upstreams(settings), state / "gateway", prices=supplies.prices, spending=store.spending
+    ) as gateway:
+        yield Quarters(Programs(settings, supplies.tools or state / "tools"), Isolation(state), gateway)
 
 
 async def take_run(ctx: dict[str, Any], run_id: str) -> None:
     """Make an attempt at a run: the job of queue `runs`."""
     office: Office = ctx["office"]
     await debate(office, run_id)
+
+
+# ---- What this worker lacks -----------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def _reporting(quarters: Quarters, settings: Settings, store: Store) -> AsyncIterator[None]:
+    """Tell what this worker lacks for its default seats, at once and again and again, while the block goes on."""
+    name = secrets.token_hex(8)
+    task = asyncio.create_task(_report(name, quarters, settings, store))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        with contextlib.suppress(StoreAway):
+            await store.health.forget(name)
+
+
+async def _report(name: str, quarters: Quarters, settings: Settings, store: Store) -> None:
+    told: tuple[str, ...] = ()
+    while True:
+        lacks = await lacking(quarters, settings)
+        for each in lacks:
+            if each not in told:
+                log(__name__).warning("worker lacks", what=each)
+        told = lacks
+        with contextlib.suppress(StoreAway):
+            await store.health.report(name, lacks)
+        await asyncio.sleep(REPORT_SECONDS)
+
+
+async def lacking(quarters: Quarters, settings: Settings) -> tuple[str, ...]:
+    """Return what this worker lacks to fill its default seats, with its repair, a sentence each."""
+    seats = {"reviewer": settings.reviewer, "author": settings.author}
+    found: dict[str, None] = {}
+    needy = False
+    for seat, name in seats.items():
+        agent, _ = agents.find(name)
+        needy = needy or agent.box is not None
+        if lack := await quarters.programs.lack(agent):
+            found[f"The {seat} cannot be seated: {lack.sentence}. To repair it: {lack.repair}."] = None
+    if needy and (missing := await quarters.isolation.lack()):
+        found[f"Isolation is missing ({missing.layer}): {missing}. To repair it: {missing.repair}."] = None
+    return tuple(found)

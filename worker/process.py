@@ -15,10 +15,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
+
+from worker.waits import to_the_end, within
 
 T = TypeVar("T")
 
@@ -41,10 +43,15 @@ class Program:
     """The wall limit. When it is over, the group gets SIGTERM, and SIGKILL after `grace`."""
     output_cap: int = 8 * MIB
     """Bytes of standard output, and of standard error, that are kept. One more, and the program is killed."""
-    on_line: Callable[[bytes], None] | None = None
-    """Called for every line of standard output as it arrives, without its newline. What it raises ends the program."""
+    on_line: Callable[[bytes], bool | None] | None = None
+    """Called for every line of standard output as it arrives, without its newline. True: it was the program's last
+    word, and a program that has not ended by itself `grace` later is ended. What it raises ends the program."""
     grace: float = 2.0
     """Seconds between SIGTERM and SIGKILL; also the longest wait for output that an escaped child keeps open."""
+    user: int | None = None
+    """The user and group, by number, that the program runs as; None: those of this process."""
+    pass_fds: tuple[int, ...] = ()
+    """Open files that the program gets besides its three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +59,13 @@ class Finished:
     """How a program ended."""
 
     code: int | None
-    """The exit status; negative: the signal that ended it; None: it was ended from here (`timed_out` or `cut`)."""
+    """The exit status; negative: the signal that ended it; None: it was ended from here (`timed_out`, `cut` or
+    `lingered`)."""
     stdout: bytes
     stderr: bytes
     timed_out: bool = False
+    lingered: bool = False
+    """It had said its last word, and did not end."""
     cut: bool = False
     """It wrote more than `output_cap`, and was killed for it."""
     seconds: float = 0.0
@@ -73,15 +83,16 @@ async def run(spec: Program) -> Finished:
             await session.connect()
             await session.wait()
         finally:
-            await _to_the_end(session.end())
+            await to_the_end(session.end())
     if session.fault is not None:
         raise session.fault
-    ended_here = session.timed_out or session.cut
+    ended_here = session.timed_out or session.cut or session.lingered
     return Finished(
         code=None if ended_here else child.code,
         stdout=bytes(session.outputs[0].kept),
         stderr=bytes(session.outputs[1].kept),
         timed_out=session.timed_out,
+        lingered=session.lingered,
         cut=session.cut,
         seconds=time.monotonic() - began,
     )
@@ -133,7 +144,7 @@ async def pipe(spec: Program, use: Callable[[Pipe], T]) -> T:
             result = await asyncio.shield(work)
         except asyncio.CancelledError:
             child.kill(signal.SIGKILL)
-            await _to_the_end(asyncio.wait([work]))
+            await to_the_end(asyncio.wait([work]))
             if work.done() and not work.cancelled():
                 work.exception()  # it is the cancellation's doing, and told to nobody
             raise
@@ -144,7 +155,7 @@ async def pipe(spec: Program, use: Callable[[Pipe], T]) -> T:
         finally:
             timer.cancel()
             child.kill(signal.SIGKILL)
-            await _to_the_end(_gone(child).wait())
+            await to_the_end(_gone(child).wait())
     if timed_out:
         raise TimeoutError(_too_long(spec))
     return result
@@ -217,6 +228,10 @@ def _started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[
         stderr=stderr,
         start_new_session=True,
         close_fds=True,
+        pass_fds=spec.pass_fds,
+        user=spec.user,
+        group=spec.user,
+        extra_groups=None if spec.user is None else (),
     )
     try:
         yield _Child(popen)
@@ -263,10 +278,12 @@ class _Session:
         self.child = child
         self.outputs = (_Output(), _Output())
         self.timed_out = False
+        self.lingered = False
         self.cut = False
         self.fault: Exception | None = None
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()  # the program is to be ended: a limit was reached, or a line was not taken
+        self._said = asyncio.Event()  # the program has said its last word
         self._gone = _gone(child)
         self._drained = asyncio.Event()
         self._rest = memoryview(spec.stdin)
@@ -283,11 +300,14 @@ class _Session:
                 self._loop.add_reader(stream.fileno(), self._read, stream, output)
 
     async def wait(self) -> None:
-        """Return when the program has ended, its time is over, or a limit was reached."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._gone, self._stop)]
+        """Return when the program has ended, its time is over, a limit was reached, or it lingers."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._gone, self._stop, self._said)]
         try:
             done, _ = await asyncio.wait(waits, timeout=self.spec.seconds, return_when=asyncio.FIRST_COMPLETED)
             self.timed_out = not done
+            if done == {waits[2]}:
+                done, _ = await asyncio.wait(waits[:2], timeout=self.spec.grace, return_when=asyncio.FIRST_COMPLETED)
+                self.lingered = not done
         finally:
             for wait in waits:
                 wait.cancel()
@@ -296,12 +316,12 @@ class _Session:
         """End what is left of the program, then take what its outputs still hold."""
         if not self._gone.is_set():
             self.child.kill(signal.SIGTERM)
-            if not await _within(self._gone, self.spec.grace):
+            if not await within(self._gone, self.spec.grace):
                 self.child.kill(signal.SIGKILL)
                 await self._gone.wait()
         # The group is dead. An output that stays open belongs to a child that left it: that is not waited for long.
         if any(output.open for output in self.outputs):
-            await _within(self._drained, self.spec.grace)
+            await within(self._drained, self.spec.grace)
         popen = self.child.popen
         for stream, output in zip((popen.stdout, popen.stderr), self.outputs, strict=True):
             self._close(stream, output)
@@ -359,7 +379,8 @@ class _Session:
             lines.append(bytes(output.line))
         try:
             for line in lines:
-                self.spec.on_line(line)
+                if self.spec.on_line(line):
+                    self._said.set()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program ends first and `run` raises it
             self.fault = error
             self._stop.set()
@@ -370,27 +391,3 @@ class _Session:
             self._loop.remove_reader(stream.fileno())
         if not any(each.open for each in self.outputs):
             self._drained.set()
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-async def _to_the_end(work: Awaitable[object]) -> None:
-    """Await `work` although this task is cancelled meanwhile; then let the cancellation go on."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()

@@ -17,6 +17,36 @@ Run: TypeAlias = Callable[[Program], Awaitable[Finished]]
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """What an agent needs that starts only in a sandbox, and finds there."""
+
+    tool: str
+    """The pinned program, by its name in `worker.tools`."""
+    sessions: str
+    """Where below HOME its session files lie; nothing else of HOME is kept."""
+    api: str
+    """What it may ask the gateway for, by its name in `worker.gateway`."""
+    key: str
+    """The field of `bot.settings.Settings` that holds its provider's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lodging:
+    """Where an agent in a sandbox finds what it needs, in the sandbox's own paths."""
+
+    program: Path
+    """Its own program."""
+    home: Path
+    """HOME: empty but for the session files, and gone when the turn ends."""
+    tmp: Path
+    """A folder for throw-away files."""
+    api: str
+    """The address of its model API, scheme, host and port: ``http://127.0.0.1:8080``."""
+    schema: Path | None = None
+    """The reply's JSON schema as a file, where one is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     """One turn that a seat is asked for."""
 
@@ -31,7 +61,8 @@ class TurnRequest:
     editing: bool
     """The agent may change files below `tree`. Else it changes nothing."""
     tree: Path
-    """The change's files as they stand now, without a git folder."""
+    """The change's files as they stand now, without a git folder. This and the other paths are as the agent sees them:
+    those of its sandbox, where it has one."""
     base: Path
     """The merge base's files."""
     notes: Path
@@ -45,6 +76,9 @@ class TurnRequest:
     argument: str = ""
     """What stands after the colon in the agent's name."""
     model: str | None = None
+    effort: str | None = None
+    lodging: Lodging | None = None
+    """For an agent in a sandbox alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Self
 
 from bot.store.approvals import Approvals
 from bot.store.connection import Gate, LostFence, StoreAway, StoreRefused
+from bot.store.health import Health
 from bot.store.installations import Installations
 from bot.store.journal import AlreadyJournaled, Journal
 from bot.store.ledger import Ledger, Newest
@@ -16,6 +17,7 @@ from bot.store.outbox import Outbox, Writer
 from bot.store.pace import Pace
 from bot.store.queue import EVENTS, RUNS, LeasedWorker, Queue, TryAgain
 from bot.store.runs import Runs
+from bot.store.spending import Spendings
 
 KEEP_DAYS = 30
 """Days for which records are kept after they were last written, unless the operator says otherwise."""
@@ -32,6 +34,8 @@ class Store:
         self.approvals = Approvals(gate)
         self.installations = Installations(gate)
         self.pace = Pace(gate)
+        self.health = Health(gate)
+        self.spending = Spendings(gate)
         self.queue = Queue(gate)
 
     @classmethod

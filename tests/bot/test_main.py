@@ -66,14 +66,23 @@ async def test_a_secret_that_is_too_short_ends_it(world: Any) -> None:
 
 
 async def test_a_store_that_is_away_is_named(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away() -> None:
+    async def away() -> tuple[str, ...]:
         raise StoreAway("away")
 
     async with running(world.bot.settings, world.store) as port, aiohttp.ClientSession() as session:
-        monkeypatch.setattr(world.store, "alive", away)
+        monkeypatch.setattr(world.store.health, "lacks", away)
         async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
             assert response.status == 503
             assert "The store does not answer." in await response.text()
+
+
+async def test_what_a_worker_lacks_is_named(world: Any) -> None:
+    """threats.md T35: a worker without isolation does not hide it."""
+    await world.store.health.report("worker", ("Isolation is missing: user namespaces are off.",))
+    async with running(world.bot.settings, world.store) as port, aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
+            assert response.status == 503
+            assert await response.text() == "Isolation is missing: user namespaces are off.\n"
 
 
 def test_each_bot_counts_for_itself() -> None:

@@ -96,7 +96,7 @@ def test_the_sample_ends_in_consensus(tmp_path: Path) -> None:
     assert told["check"]["conclusion"] == "action_required"
     assert told["comment"].startswith("## Debate: lint ⇄ lint\n\n✅ **Consensus**")
     assert told["branch"] == f"codex-debate/{told['run']}"
-    assert done.stderr.splitlines()[0] == "lint sits in both seats: codex and claude do not start in this version."
+    assert done.stderr.splitlines()[0] == "lint sits in both seats: codex has no key: OPENAI_API_KEY is not set."
 
 
 def test_a_persons_own_repository_stays_byte_for_byte_as_it_was(tmp_path: Path, repo: Path) -> None:
@@ -256,7 +256,8 @@ def test_a_limit_of_rounds_leaves_it_to_a_person(tmp_path: Path) -> None:
         (["--repo", "REPO", "--head", "-x"], "has no branch or commit '-x'"),
         (["--repo", "REPO", "--base", "tides"], "are the same commit"),
         (["--base", "main"], "--base and --head need --repo"),
-        (["--reviewer", "codex"], "this version has no isolation for agents yet"),
+        (["--reviewer", "codex"], "the reviewer, codex, has no key: OPENAI_API_KEY is not set."),
+        (["--author", "claude"], "the author, claude, has no key: ANTHROPIC_API_KEY is not set."),
         (["--author", "gpt"], "there is no agent 'gpt'"),
         (["--command", "hello"], "holds no command"),
     ],

@@ -9,9 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from deploy.ending import CommitLine, Result, cannot_start, ending, not_seated, plain_end, taking, tilde
+from deploy.ending import CommitLine, Result, ending, plain_end, taking, tilde
 from deploy.layout import FindingLine, Look
-from worker.agents import AGENTS, refusal
 
 RESULT = Result(
     status="consensus",
@@ -119,11 +118,3 @@ def test_the_last_plain_line() -> None:
 )
 def test_paths_are_written_as_people_do(path: str, shown: str) -> None:
     assert tilde(Path(path), Path("/home/m")) == shown
-
-
-def test_when_it_cannot_start() -> None:
-    assert not_seated("author", "claude", refusal(AGENTS["claude"])) == (
-        "codex-debate: claude cannot be the author: this version has no isolation for agents yet, so claude does not "
-        "start.\nTry without it: codex-debate try --reviewer lint --author lint"
-    )
-    assert cannot_start("a\x1b[2Jb\nc", "d") == "codex-debate: ab c\nd"

@@ -15,8 +15,9 @@ from typing import Any
 from bot.publish import Publisher
 from bot.settings import load_settings
 from bot.store import LeasedWorker, Store
+from deploy.pricing import prices
 from worker import main
-from worker.job import Office
+from worker.attempt import Office
 
 LEASE_SECONDS = 1.0
 """A sixth of the real lease: a story should not take minutes. The real one is held by tests/bot/store."""
@@ -58,7 +59,7 @@ def arm(kind: str, where: str) -> None:
 async def run() -> None:
     settings = load_settings(receiver=False)
     store = await Store.connect(settings.redis_url or "")
-    await main.run_worker(settings, store, stop=asyncio.Event())
+    await main.run_worker(settings, store, main.Supplies(prices(settings.state_dir)), stop=asyncio.Event())
 
 
 LeasedWorker.lease_seconds = LEASE_SECONDS

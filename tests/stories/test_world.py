@@ -213,15 +213,19 @@ async def plant(path: Path) -> str:
     return await git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode())
 
 
-async def test_a_seat_that_needs_isolation(tmp_path: Path) -> None:
-    async with machine(tmp_path / "machine", reviewer="codex", author="claude") as made:
-        repo = await made.github.create_repository("you/isolated")
+async def test_a_seat_without_a_key(tmp_path: Path) -> None:
+    """decisions.md 3.10: before round 1, and the setting is named."""
+    async with machine(tmp_path / "machine", reviewer="codex", author="claude", openai_api_key=None) as made:
+        repo = await made.github.create_repository("you/keyless")
         story = Story(made, tmp_path / "none.json", tmp_path / "briefs", repo)
         await story.opens(BASE, CHANGE)
         end = await story.reviewed()
-    assert end.state.status == "isolation-unavailable"
-    assert (end.check.conclusion, end.check.title) == ("failure", "Not started: this worker cannot isolate agents")
-    assert "This version has no isolation for agents yet" in (end.check.summary or "")
+    assert end.state.status == "reviewer-error"
+    assert (end.check.conclusion, end.check.title) == (
+        "failure",
+        "No verdict: codex has no key: OPENAI_API_KEY is not set",
+    )
+    assert "On this server, set OPENAI_API_KEY" in (end.check.summary or "")
     assert "--reviewer lint --author lint" in (end.check.summary or "")
     assert end.comments == []
 

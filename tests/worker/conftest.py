@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest_asyncio
+from pydantic import SecretStr
 
-from bot.store.runs import Ceilings, Person, Repository, Run, SeatChoice
+from bot.github import AppClient, open_session
+from bot.settings import Settings
+from bot.store import Store
+from bot.store.runs import Ceilings, Person, Repository, Run, SeatChoice, Started
+from bot.store.runs import Source as Command
+from deploy.pricing import prices
+from deploy.standin import Repo, StandIn
 from worker.agents import AGENTS
+from worker.attempt import Office
 from worker.checkout import Source, check_out
 from worker.debate.task import Task
+from worker.gateway import Gateway
 from worker.git.mirror import Mirror, Mirrors
+from worker.isolation import Isolation
+from worker.quarters import Programs, Quarters
 
 BASE = {"app.py": "x = 1\n", "README.md": "# App\n"}
 CHANGE = {"app.py": "x = 2\n"}
@@ -99,3 +113,79 @@ async def change(tmp_path: Path) -> Change:
     mirror = await Mirrors(tmp_path / "mirrors", also=("file",)).of(5)
     source = Source(f"file://{tmp_path / 'server'}", "you/app", "token")
     return Change(repo, source, make_run(head), mirror, tmp_path / "run")
+
+
+def quarters(settings: Settings, store: Store) -> Quarters:
+    """Return the quarters of a worker: their gateway is not entered, so that no turn can be taken through it."""
+    folder = settings.state_dir
+    gateway = Gateway({}, folder / "gateway", prices=prices(folder), spending=store.spending)
+    return Quarters(Programs(settings, folder / "tools"), Isolation(folder), gateway)
+
+
+@dataclass
+class World:
+    """A run that waits for its attempt, over the stand-in, with scripted agents in its seats."""
+
+    standin: StandIn
+    store: Store
+    repo: Repo
+    run: Run
+    office: Office
+    scenario: Path
+
+    @property
+    def check(self) -> Any:
+        (check,) = self.standin.check_runs(self.repo)
+        return check
+
+    async def status(self) -> str | None:
+        return (await self.store.runs.state(self.run.id)).status
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
+    """Return a claimed run of a small pull request."""
+    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
+        repo = await standin.create_repository("you/app")
+        await standin.commit(repo, "main", {"a.txt": "one\n"})
+        head = await standin.commit(repo, "feature", {"a.txt": "two\n"}, parent="main")
+        number = await standin.open_pull_request(repo, "feature", "main", "A change")
+        comment = await standin.comment(repo, number, "/codex-debate review")
+        scenario = tmp_path / "scenario.json"
+        seat = SeatChoice(agent=f"scripted:{scenario}")
+        owner = next(user for user in [standin.create_user("writer")])
+        standin.set_permission(repo, "writer", "write")
+        run = make_run(
+            head,
+            installation_id=standin.installation_id(repo),
+            repository=Repository(id=repo.id, full_name=repo.full_name),
+            number=number,
+            requester=Person(id=owner.id, login=owner.login),
+            source=Command(comment_id=comment, text="/codex-debate review"),
+            seats={"reviewer": seat, "author": seat},
+        )
+        assert isinstance(await store.runs.claim(run, "key"), Started)
+        settings = Settings(
+            github_app_id=standin.app_id,
+            github_app_private_key=SecretStr(standin.app_private_key),
+            github_api_url=standin.api_url,
+            github_server_url=standin.server_url,
+            state_dir=tmp_path / "state",
+        )
+        mirrors = Mirrors(tmp_path / "mirrors")
+        office = Office(settings, store, AppClient(settings, session), mirrors, quarters(settings, store))
+        play(scenario, [yes()])
+        yield World(standin, store, repo, run, office, scenario)
+
+
+def yes(*findings: dict[str, object]) -> dict[str, object]:
+    """Return a reviewer's turn: it approves where nothing is open."""
+    approved = not any(each["status"] == "open" for each in findings)
+    return {
+        "reply": {"approved": approved, "summary": "S", "findings": list(findings), "response_to_rebuttal": ""},
+    }
+
+
+def play(path: Path, reviewer: list[Any], author: list[Any] | None = None) -> None:
+    """Write a scenario."""
+    path.write_text(json.dumps({"reviewer": reviewer, "author": author or []}))

@@ -72,7 +72,7 @@ class Bench:
 @pytest_asyncio.fixture
 async def bench(change: Change, store: Store, monkeypatch: pytest.MonkeyPatch) -> Bench:
     player, slept, pushed, refuse = Player(), list[float](), list[Push](), list[str]()
-    agent = Agent("player", None, isolated=False, take_turn=player.take_turn)
+    agent = Agent("player", None, take_turn=player.take_turn)
     monkeypatch.setitem(agents.AGENTS, "player", agent)
     await store.runs.claim(change.run, "key")
     task = (await change.task()).model_copy(
@@ -108,9 +108,9 @@ async def test_case_7_three_attempts_after_5_and_10_seconds(bench: Bench) -> Non
     with pytest.raises(TurnFailed) as failed:
         await bench.perform(ASK, *dead)
     assert bench.slept == [5.0, 10.0]
-    assert failed.value.attempts == 3
+    assert failed.value.facts.attempts == 3
     assert failed.value.sentence == "it ended without a word"
-    assert all(f"log {n}" in failed.value.log for n in range(3))
+    assert all(f"log {n}" in failed.value.facts.log for n in range(3))
 
 
 async def test_an_attempt_that_works_ends_them(bench: Bench) -> None:
@@ -140,7 +140,7 @@ async def test_a_second_malformed_reply_is_a_failure(bench: Bench) -> None:
         await bench.perform(ASK, "prose", "more prose")
     assert failed.value.kind == "malformed"
     assert "also when asked again" in failed.value.sentence
-    assert failed.value.log == "[attempt 1] more prose"
+    assert failed.value.facts.log == "[attempt 1] more prose"
 
 
 async def test_without_a_session_the_re_ask_stands_behind_the_whole_brief(bench: Bench) -> None:

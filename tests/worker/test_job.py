@@ -1,104 +1,17 @@
-"""One attempt at one run, over the stand-in: what it does once, what ends it, and what a fault does to it."""
+"""One attempt at one run, over the stand-in: what a fault does to it, and when it is given up."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
-from pydantic import SecretStr
 
-from bot.github import AppClient, open_session
-from bot.settings import Settings
-from bot.store import Store, TryAgain
-from bot.store.runs import Person, Repository, Run, SeatChoice, Source, Started, Waiting
-from deploy.standin import Repo, StandIn
-from tests.worker.conftest import make_run
-from worker import job
-from worker.debate.review import review
-from worker.debate.task import Limits
-from worker.ended import Ended
-from worker.git.mirror import Mirrors
-from worker.job import DEATHS, HOPELESS_SECONDS, PROTOCOLS, Office, debate
-
-NIT: dict[str, object] = {
-    "id": "F1",
-    "title": "t",
-    "severity": "nit",
-    "location": "a.txt:1",
-    "issue": "i",
-    "suggestion": "",
-    "status": "open",
-}
-
-
-@dataclass
-class World:
-    standin: StandIn
-    store: Store
-    repo: Repo
-    run: Run
-    office: Office
-    scenario: Path
-
-    @property
-    def check(self) -> Any:
-        (check,) = self.standin.check_runs(self.repo)
-        return check
-
-    async def status(self) -> str | None:
-        return (await self.store.runs.state(self.run.id)).status
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
-    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
-        repo = await standin.create_repository("you/app")
-        await standin.commit(repo, "main", {"a.txt": "one\n"})
-        head = await standin.commit(repo, "feature", {"a.txt": "two\n"}, parent="main")
-        number = await standin.open_pull_request(repo, "feature", "main", "A change")
-        comment = await standin.comment(repo, number, "/codex-debate review")
-        scenario = tmp_path / "scenario.json"
-        seat = SeatChoice(agent=f"scripted:{scenario}")
-        owner = next(user for user in [standin.create_user("writer")])
-        standin.set_permission(repo, "writer", "write")
-        run = make_run(
-            head,
-            installation_id=standin.installation_id(repo),
-            repository=Repository(id=repo.id, full_name=repo.full_name),
-            number=number,
-            requester=Person(id=owner.id, login=owner.login),
-            source=Source(comment_id=comment, text="/codex-debate review"),
-            seats={"reviewer": seat, "author": seat},
-        )
-        assert isinstance(await store.runs.claim(run, "key"), Started)
-        settings = Settings(
-            github_app_id=standin.app_id,
-            github_app_private_key=SecretStr(standin.app_private_key),
-            github_api_url=standin.api_url,
-            github_server_url=standin.server_url,
-            state_dir=tmp_path / "state",
-        )
-        office = Office(settings, store, AppClient(settings, session), Mirrors(tmp_path / "mirrors"))
-        play(scenario, [yes()])
-        yield World(standin, store, repo, run, office, scenario)
-
-
-def yes(*findings: dict[str, object]) -> dict[str, object]:
-    approved = not any(each["status"] == "open" for each in findings)
-    return {
-        "reply": {"approved": approved, "summary": "S", "findings": list(findings), "response_to_rebuttal": ""},
-    }
-
-
-def play(path: Path, reviewer: list[Any], author: list[Any] | None = None) -> None:
-    path.write_text(json.dumps({"reviewer": reviewer, "author": author or []}))
+from bot.store import TryAgain
+from bot.store.runs import Waiting
+from tests.worker.conftest import World
+from worker import attempt
+from worker.attempt import DEATHS, HOPELESS_SECONDS
+from worker.job import debate
 
 
 async def test_a_run_ends_once(world: World) -> None:
@@ -113,11 +26,6 @@ async def test_a_run_ends_once(world: World) -> None:
 async def test_a_run_that_is_not_known_is_left_alone(world: World) -> None:
     await debate(world.office, "nobody")
     assert world.standin.requests("POST", "/repos") == []
-
-
-async def test_nothing_of_an_ended_run_is_left(world: World) -> None:
-    await debate(world.office, world.run.id)
-    assert not (world.office.settings.state_dir / "runs" / world.run.id).exists()
 
 
 async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
@@ -142,27 +50,12 @@ async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ev
     assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
 
 
-async def test_a_step_forward_ends_the_count_of_a_githubs_absence(world: World) -> None:
-    fence = await world.store.runs.begin_attempt(world.run.id)
-    await world.store.runs.record(world.run.id, fence, faulty=int(time.time()) - HOPELESS_SECONDS - 1)
-    await debate(world.office, world.run.id)
-    assert await world.status() == "consensus"
-    assert (await world.store.runs.state(world.run.id)).faulty is None
-
-
 async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
     world.standin.fail_next("GET", "/repos", status=403, headers={"Retry-After": "900"})
     with pytest.raises(TryAgain) as caught:
         await debate(world.office, world.run.id)
     assert caught.value.defer_score == 900_000
     assert (await world.store.runs.state(world.run.id)).deaths == 0
-
-
-async def test_a_token_that_git_does_not_take_is_replaced(world: World) -> None:
-    """github.md A5: git was reported to answer 404 to the form of 2026."""
-    world.standin.git_takes_stateless = False
-    await debate(world.office, world.run.id)
-    assert await world.status() == "consensus"
 
 
 async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
@@ -173,7 +66,7 @@ async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     async def bug(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(job, "check_out", bug)
+    monkeypatch.setattr(attempt, "check_out", bug)
     for _ in range(DEATHS):
         with pytest.raises(TryAgain):
             await debate(world.office, world.run.id)
@@ -182,44 +75,6 @@ async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     assert world.check.conclusion == "failure"
     assert "this server failed 3 times" in world.check.title + (world.check.summary or "")
     assert "a fault of ours" not in world.check.title + (world.check.summary or "")
-
-
-async def test_a_changed_flow_ends_the_run_as_superseded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """house.md 4: the fingerprint decides whether a journal may be replayed."""
-
-    async def die(_: str) -> None:
-        raise RuntimeError("killed")
-
-    office = Office(
-        world.office.settings, world.store, world.office.app, world.office.mirrors, world.office.sleep, tap=die
-    )
-    with pytest.raises(TryAgain):
-        await debate(office, world.run.id)
-    monkeypatch.setitem(PROTOCOLS, "review", job.Protocol(review, (b"another version",)))
-    await debate(world.office, world.run.id)
-    assert await world.status() == "superseded"
-    assert world.check.conclusion == "cancelled"
-    assert "changed with an update" in (world.check.summary or "")
-    # A new run takes its place: new id, branch and check run.
-    held = await world.store.runs.holders(world.repo.id, world.run.number)
-    assert held.running is not None
-    assert held.running.id != world.run.id
-    await debate(world.office, held.running.id)
-    assert (await world.store.runs.state(held.running.id)).status == "consensus"
-
-
-async def test_a_seat_that_does_not_exist_names_the_setting(world: World) -> None:
-    run = world.run.model_copy(update={"id": "other", "number": 1, "seats": {"reviewer": SeatChoice(agent="nobody")}})
-    attempt = job.Attempt(world.office, run, 1)
-    with pytest.raises(Ended, match="there is no agent 'nobody'"):
-        attempt._check_seats()
-
-
-def test_limits_of_a_run_and_of_a_task_are_the_same() -> None:
-    assert set(Limits.model_fields) == set(type(make_run("a" * 40).ceilings).model_fields)
-
-
-# ---- What an attempt before this one left behind ---------------------------------------------------------------------
 
 
 async def test_a_worker_that_dies_after_the_end_leaves_the_next_run_to_another(
@@ -248,78 +103,6 @@ async def test_a_worker_that_dies_after_the_end_leaves_the_next_run_to_another(
     assert enqueued == ["waiting1"]
 
 
-async def test_a_run_that_waited_while_the_head_moved_begins_anew_on_the_new_head(world: World) -> None:
-    """decisions.md 1.3."""
-    second = world.run.model_copy(update={"id": "waiting1", "source": None})
-    await world.store.runs.claim(second, "other words")
-    head = await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
-    await debate(world.office, world.run.id)
-    assert await world.status() == "superseded"
-    await debate(world.office, "waiting1")
-    assert (await world.store.runs.state("waiting1")).status == "superseded"
-    held = await world.store.runs.holders(world.repo.id, world.run.number)
-    assert held.running is not None
-    assert (held.running.head_sha, held.running.requester) == (head, world.run.requester)
-    await debate(world.office, held.running.id)
-    assert (await world.store.runs.state(held.running.id)).status == "consensus"
-    assert world.standin.check_runs(world.repo, head)[-1].conclusion == "success"
-
-
-async def test_an_approval_does_not_pass_to_another_commit(world: World) -> None:
-    """threats.md T7: a run that stands on an approval does not begin anew where the head moved."""
-    second = world.run.model_copy(update={"id": "waiting1", "source": None, "approved": True})
-    await world.store.runs.claim(second, "other words")
-    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
-    await debate(world.office, world.run.id)
-    await debate(world.office, "waiting1")
-    assert (await world.store.runs.state("waiting1")).status == "superseded"
-    assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
-
-
-async def test_a_run_that_waited_while_the_base_was_changed_begins_anew_against_the_new_one(world: World) -> None:
-    second = world.run.model_copy(update={"id": "waiting1", "source": None})
-    await world.store.runs.claim(second, "other words")
-    await world.standin.commit(world.repo, "release", {"r.txt": "r\n"}, parent="main")
-    await world.standin.change_base(world.repo, world.run.number, "release")
-    await debate(world.office, world.run.id)
-    await debate(world.office, "waiting1")
-    held = await world.store.runs.holders(world.repo.id, world.run.number)
-    assert held.running is not None
-    assert (held.running.own_base, held.running.base_ref) == ("release", "release")
-    await debate(world.office, held.running.id)
-    assert (await world.store.runs.state(held.running.id)).status == "consensus"
-
-
-async def test_a_run_whose_own_head_moved_does_not_begin_anew(world: World) -> None:
-    """threats.md, input 70: what was asked about one commit never turns to another by itself."""
-    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
-    await debate(world.office, world.run.id)
-    assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/repos/you/app/issues/comments"), ("POST", "/repos/you/app/issues")],
-    ids=["the reaction", "the comment"],
-)
-async def test_what_github_refuses_for_good_does_not_hold_a_run(world: World, method: str, path: str) -> None:
-    world.standin.fail_next(method, path, status=403, times=1000)
-    await debate(world.office, world.run.id)
-    assert any(each.status == 403 for each in world.standin.requests(method, path))
-    assert await world.status() == "consensus"
-    assert world.check.status == "completed"
-
-
-async def test_a_repository_that_is_not_shown_ends_the_run(world: World) -> None:
-    """An organisation may refuse the addresses of this server for good (403): no run goes on for ever."""
-    world.standin.fail_next("GET", "/installation/repositories", status=403, times=1000)
-    for _ in range(2 * DEATHS - 1):
-        with pytest.raises(TryAgain):
-            await debate(world.office, world.run.id)
-    await debate(world.office, world.run.id)
-    assert await world.status() == "agent-error"
-
-
 async def test_the_app_is_gone(world: World) -> None:
     """threats.md, input 31."""
     await world.standin.uninstall("you")
@@ -327,79 +110,3 @@ async def test_the_app_is_gone(world: World) -> None:
     await debate(world.office, world.run.id)
     assert await world.status() == "authorisation-withdrawn"
     assert len(world.standin.journal) - before < 5
-
-
-async def test_a_garbled_answer_to_git_is_no_verdict(world: World) -> None:
-    """To git a proxy's page is a server without branches: the API is asked before that is believed."""
-    world.standin.fail_next("GET", "/you/app.git/info", garbage=True)
-    with pytest.raises(TryAgain):
-        await debate(world.office, world.run.id)
-    await debate(world.office, world.run.id)
-    assert await world.status() == "consensus"
-
-
-async def test_a_base_branch_that_was_deleted_is_told(world: World) -> None:
-    await world.standin.commit(world.repo, "old", {"b.txt": "b\n"}, parent="main")
-    run = world.run.model_copy(update={"id": "based111", "base_ref": "old", "source": None, "number": world.run.number})
-    await world.store.runs.finish(world.run.id, 0, "stopped")
-    await world.store.runs.claim(run, "words")
-    await world.standin.delete_branch(world.repo, "old")
-    await debate(world.office, "based111")
-    assert (await world.store.runs.state("based111")).status == "merge-base-error"
-
-
-async def test_a_worker_waits_while_the_bot_creates_the_queued_check_run(world: World) -> None:
-    """Two who look at once would both create one."""
-    await world.store.runs.show(world.run.id)
-    task = asyncio.create_task(debate(world.office, world.run.id))
-    await asyncio.sleep(0.5)
-    assert world.standin.check_runs(world.repo) == []
-    await world.store.runs.show_done(world.run.id)
-    await task
-    assert await world.status() == "consensus"
-    assert len(world.standin.check_runs(world.repo)) == 1
-
-
-async def test_an_end_that_cannot_be_told_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug(*_: object) -> None:
-        raise RuntimeError("a fault of ours")
-
-    monkeypatch.setattr("worker.announce.render_check", bug)
-    for _ in range(DEATHS):
-        with pytest.raises(TryAgain):
-            await debate(world.office, world.run.id)
-    await debate(world.office, world.run.id)
-    assert await world.status() == "agent-error"
-
-
-async def test_an_end_before_the_replay_keeps_the_rounds(world: World) -> None:
-    """A worker died after round 1, and the head moved before another took the run up: the comment tells both."""
-    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [{"reply": "- `F1` **fixed**: done"}])
-
-    async def die(path: str) -> None:
-        if path == "/1":
-            raise RuntimeError("killed")
-
-    office = Office(
-        world.office.settings, world.store, world.office.app, world.office.mirrors, world.office.sleep, tap=die
-    )
-    with pytest.raises(TryAgain):
-        await debate(office, world.run.id)
-    await world.standin.commit(world.repo, "feature", {"a.txt": "three\n"})
-    await debate(world.office, world.run.id)
-    assert await world.status() == "superseded"
-    (comment,) = [each.body for each in world.standin.comments(world.repo, world.run.number) if each.by_app]
-    assert "Round 1 in their words" in comment
-    assert "No agreement" in comment
-    assert "| 1 |" in (world.check.summary or "")
-
-
-async def test_ids_of_findings_go_on_in_the_next_debate(world: World) -> None:
-    """decisions.md 5.1."""
-    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [{"reply": "- `F1` **disputed**: no"}])
-    await debate(world.office, world.run.id)
-    second = world.run.model_copy(update={"id": "second22", "source": None})
-    await world.store.runs.claim(second, "other words")
-    play(world.scenario, [yes() | {"expect": ["The next free one is `F2`"]}])
-    await debate(world.office, "second22")
-    assert (await world.store.runs.state("second22")).status == "consensus"

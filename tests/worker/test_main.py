@@ -14,8 +14,14 @@ from bot.github.limits import WRITES
 from bot.settings import Settings
 from bot.store import Store
 from worker import main
-from worker.job import Office
-from worker.main import run_worker, take_run
+from worker.attempt import Office
+from worker.gateway import Gateway
+from worker.isolation import Isolation
+from worker.main import Supplies, lacking, run_worker, take_run
+from worker.prices import load
+from worker.quarters import Programs, Quarters
+
+SUPPLIES = Supplies(load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8")))
 
 
 def settings(tmp_path: Path, **over: str) -> Settings:
@@ -34,7 +40,7 @@ async def test_it_takes_runs_until_it_is_told_to_stop(
 
     monkeypatch.setattr(main, "debate", debate)
     await store.queue.enqueue_run("7h2kq9xw")
-    await run_worker(settings(tmp_path), store, stop=stop)
+    await run_worker(settings(tmp_path), store, SUPPLIES, stop=stop)
     assert taken == ["7h2kq9xw"]
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o711
 
@@ -53,23 +59,36 @@ async def test_it_leaves_room_for_what_people_wait_for(
     stop = asyncio.Event()
     stop.set()
     monkeypatch.setattr(main, "AppClient", Watched)
-    await run_worker(settings(tmp_path), store, stop=stop)
+    await run_worker(settings(tmp_path), store, SUPPLIES, stop=stop)
     assert given == [(store.pace, WORKERS_WRITES)]
     for (part, seconds), (whole, same) in zip(WORKERS_WRITES.windows, WRITES.windows, strict=True):
         assert (part < whole, seconds) == (True, same)
     assert WORKERS_WRITES.most < WRITES.most
 
 
-async def test_it_says_at_the_start_which_seat_it_cannot_fill(
+async def test_it_says_what_it_lacks_and_takes_it_back_at_its_end(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = asyncio.Event()
-    stop.set()
     with caplog.at_level(logging.WARNING):
-        await run_worker(settings(tmp_path, author="lint"), store, stop=stop)
-    assert "CODEX_DEBATE_REVIEWER" in caplog.text
-    assert "no isolation for agents yet" in caplog.text
-    assert "CODEX_DEBATE_AUTHOR" not in caplog.text
+        task = asyncio.create_task(run_worker(settings(tmp_path, author="lint"), store, SUPPLIES, stop=stop))
+        while not (lacks := await store.health.lacks()):
+            await asyncio.sleep(0.01)
+        stop.set()
+        await task
+    assert lacks[0] == (
+        "The reviewer cannot be seated: codex has no key: OPENAI_API_KEY is not set. To repair it: set OPENAI_API_KEY."
+    )
+    assert not [each for each in lacks if "author" in each]
+    assert "OPENAI_API_KEY is not set" in caplog.text
+    assert await store.health.lacks() == ()
+
+
+async def test_a_worker_whose_seats_need_nothing_lacks_nothing(store: Store, tmp_path: Path) -> None:
+    async with Gateway({}, tmp_path / "gateway", prices=SUPPLIES.prices, spending=store.spending) as gateway:
+        known = settings(tmp_path, reviewer="lint", author="lint")
+        quarters = Quarters(Programs(known, tmp_path / "tools"), Isolation(tmp_path / "nowhere"), gateway)
+        assert await lacking(quarters, known) == ()
 
 
 async def test_a_job_is_an_attempt(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

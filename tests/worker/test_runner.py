@@ -184,7 +184,7 @@ def careful() -> Flow[str]:
     try:
         yield from ask(asking("fail"))
     except TurnFailed as failure:
-        text, _ = yield from ask(asking(f"after {failure.sentence}, {failure.attempts} attempts"))
+        text, _ = yield from ask(asking(f"after {failure.sentence}, {failure.facts.attempts} attempts"))
         return str(text)
     return "no failure"
 

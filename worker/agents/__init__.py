@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.config import COMMENT_AGENTS
-from worker.agents import lint, scripted
-from worker.turn import Run, SessionGone, TakeTurn, TurnReply, TurnRequest
+from worker.agents import claude, codex, lint, scripted
+from worker.turn import Box, Run, SessionGone, TakeTurn, TurnReply, TurnRequest
 
 __all__ = [
     "AGENTS",
@@ -24,7 +24,6 @@ __all__ = [
     "UnknownAgent",
     "find",
     "instead_of",
-    "refusal",
 ]
 
 
@@ -39,10 +38,10 @@ class Agent:
     name: str
     provider: str | None
     """Who serves its model; None where there is none. Two seats of one provider tend to agree too soon."""
-    isolated: bool
-    """It runs commands of its own choice and therefore never starts without isolation."""
-    take_turn: TakeTurn | None
-    """None: this version cannot seat it; `refusal` says why."""
+    take_turn: TakeTurn
+    box: Box | None = None
+    """What it needs in a sandbox: it runs commands of its own choice and never starts without one. None: it runs
+    nothing of the change, and needs none."""
     takes_argument: bool = False
     reads: tuple[str, ...] = ()
     """Endings of the files that it can judge; empty: it judges any."""
@@ -51,10 +50,10 @@ class Agent:
 AGENTS: dict[str, Agent] = {
     agent.name: agent
     for agent in (
-        Agent("codex", "OpenAI", isolated=True, take_turn=None),
-        Agent("claude", "Anthropic", isolated=True, take_turn=None),
-        Agent("lint", None, isolated=False, take_turn=lint.take_turn, reads=lint.ENDINGS),
-        Agent("scripted", None, isolated=False, take_turn=scripted.take_turn, takes_argument=True),
+        Agent("codex", "OpenAI", take_turn=codex.take_turn, box=codex.BOX),
+        Agent("claude", "Anthropic", take_turn=claude.take_turn, box=claude.BOX),
+        Agent("lint", None, take_turn=lint.take_turn, reads=lint.ENDINGS),
+        Agent("scripted", None, take_turn=scripted.take_turn, takes_argument=True),
     )
 }
 """Every agent by its name. The names are those of `bot.config.AGENT_NAMES`."""
@@ -74,13 +73,6 @@ def find(name: str) -> tuple[Agent, str]:
     return agent, argument
 
 
-def refusal(agent: Agent) -> str:
-    """Return why this version cannot seat an agent, and what to do instead; empty where it can."""
-    if agent.take_turn is not None:
-        return ""
-    return f"this version has no isolation for agents yet, so {agent.name} does not start"
-
-
 def instead_of(name: str) -> tuple[str, ...]:
-    """Return the agents that a comment may seat in another's place, as far as this version starts them."""
-    return tuple(each for each in COMMENT_AGENTS if each != name and not refusal(AGENTS[each]))
+    """Return the agents that a comment may seat in another's place."""
+    return tuple(each for each in COMMENT_AGENTS if each != name)

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from bot.statuses import Status
-from worker.debate.flow import Edited, Reply
+from worker.debate.flow import Edited, Failure, Reply, Tokens
 
 FINDING_ID = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,31}$")
 TITLE_LIMIT = 60
@@ -105,12 +105,18 @@ class Turn:
     model: str | None = None
     seconds: float = 0.0
     usd: float = 0.0
+    tokens: Tokens = Tokens()
     attempts: int = 1
 
     @classmethod
     def of(cls, reply: Reply) -> Turn:
         """Return the facts of a reply."""
-        return cls(reply.agent, reply.model, reply.seconds, reply.usd, reply.attempts)
+        return cls(reply.agent, reply.model, reply.seconds, reply.usd, reply.tokens, reply.attempts)
+
+    @classmethod
+    def lost(cls, failure: Failure) -> Turn:
+        """Return what is known of a turn that failed: what it took."""
+        return cls("", None, failure.seconds, failure.usd, failure.tokens, failure.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,14 @@ class Record:
 
     rounds: tuple[Round, ...] = ()
     cruxes: tuple[Crux, ...] = ()
+    closing: Turn | None = None
+    """The turn in which the reviewer said them, or failed to."""
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Every turn that was taken, and what it took."""
+        found = [turn for each in self.rounds for turn in (each.review, each.author)]
+        return tuple(turn for turn in (*found, self.closing) if turn is not None)
 
     @property
     def commit_gaps(self) -> tuple[int, ...]:
@@ -211,14 +225,17 @@ class Outcome:
     record: Record
     reason: str = ""
     """Which backstop was reached (a key of BACKSTOPS), or what a failed turn said, as one sentence."""
+    hint: str = ""
+    """What a person does about a failed turn, where there is more to it than to write the command again."""
     failed_seat: str = ""
     attempts: int = 0
     log: str = ""
     """The tail of what a failed turn's attempts printed."""
 
 
-BACKSTOPS = ("rounds", "same state", "time", "money")
-"""Why a debate ends unresolved (protocols.md 0.2, 1)."""
+BACKSTOPS = ("rounds", "same state", "time", "money", "day", "calls")
+"""Why a debate ends unresolved (protocols.md 0.2, 1): a limit of rounds, rounds alike, the run's time, the run's money,
+the installation's money for the day, the calls that one turn may make of a model."""
 
 
 # ---- The ledger -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
@@ -131,6 +131,21 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """What was used of a model, as its provider counts it."""
+
+    input: int = 0
+    """All that the model was given, whether it came from the provider's cache or not."""
+    cached: int = 0
+    """Of `input`, what came from the provider's cache."""
+    output: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        """Return both together."""
+        return Tokens(self.input + other.input, self.cached + other.cached, self.output + other.output)
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a performed turn came back with; journaled as it stands."""
 
@@ -141,6 +156,8 @@ class Reply:
     """The agent's own id of the conversation, with which its next turn resumes."""
     seconds: float = 0.0
     usd: float = 0.0
+    """Of all attempts, those that failed included; so are `tokens`."""
+    tokens: Tokens = Tokens()
     attempts: int = 1
     edited: Edited | None = None
 
@@ -148,19 +165,43 @@ class Reply:
 class TurnFailed(Exception):  # noqa: N818 - the word of house.md 4
     """An agent gave no usable reply, after its retries. Journaled like a reply, and thrown into the flow."""
 
-    def __init__(self, kind: str, sentence: str, *, attempts: int = 1, seconds: float = 0.0, log: str = "") -> None:
-        """`kind` is one of FAILURES; `sentence` is for people; `log` is the tail of the attempts' own output."""
+    def __init__(self, kind: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - those of `Failure`
+        """`kind` is one of FAILURES; `sentence` is for people; `facts` are the other fields of `Failure`."""
         super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
-        self.attempts = attempts
-        self.seconds = seconds
-        self.log = log
+        self.facts = Failure(kind, sentence, **facts)
+
+    @property
+    def kind(self) -> str:
+        """Return the kind."""
+        return self.facts.kind
+
+    @property
+    def sentence(self) -> str:
+        """Return the sentence."""
+        return self.facts.sentence
 
 
-FAILURES = ("transport", "timeout", "malformed", "refused", "environment", "budget")
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a turn that failed."""
+
+    kind: str
+    """One of FAILURES."""
+    sentence: str
+    """What happened, for people."""
+    hint: str = ""
+    """What a person does about it; empty where writing the command again is all there is."""
+    attempts: int = 1
+    seconds: float = 0.0
+    usd: float = 0.0
+    tokens: Tokens = Tokens()
+    log: str = ""
+    """The tail of the attempts' own output."""
+
+
+FAILURES = ("transport", "timeout", "malformed", "refused", "environment", "budget", "day budget", "calls")
 """The kinds of TurnFailed: the program died or said nothing; it ran out of time; its reply broke the contract twice;
-its provider refused; it cannot be started here; a ceiling of money was reached."""
+its provider refused; it cannot be started here; a ceiling was reached: the run's money, the day's, a turn's calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +250,7 @@ class Entry:
 
     step: str
     reply: Reply | None = None
-    failure: dict[str, Any] | None = field(default=None)
+    failure: Failure | None = None
 
 
 _entries = TypeAdapter(Entry)
@@ -229,22 +270,13 @@ def entry_of(step: Ask | Edit, result: Reply | TurnFailed) -> Entry:
     """Return the entry that records a performed step."""
     if isinstance(result, Reply):
         return Entry(step_hash(step), reply=result)
-    return Entry(
-        step_hash(step),
-        failure={
-            "kind": result.kind,
-            "sentence": result.sentence,
-            "attempts": result.attempts,
-            "seconds": result.seconds,
-            "log": result.log,
-        },
-    )
+    return Entry(step_hash(step), failure=result.facts)
 
 
 def result_of(entry: Entry) -> Reply | TurnFailed:
     """Return what an entry recorded: the reply, or the failure to throw."""
     if entry.failure is not None:
-        return TurnFailed(**entry.failure)
+        return TurnFailed(**{each.name: getattr(entry.failure, each.name) for each in fields(entry.failure)})
     if entry.reply is None:
         msg = "a journal entry holds neither a reply nor a failure"
         raise ValueError(msg)

@@ -6,7 +6,6 @@ ends and how; what a turn costs, where a commit goes and what is published are n
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass, replace
 
@@ -40,6 +39,8 @@ from worker.debate.flow import Ask, CommitPlan, Edit, Edited, Flow, TurnFailed, 
 from worker.debate.task import Seat, Task
 
 REVIEWER, AUTHOR = "reviewer", "author"
+CEILINGS = {"budget": "money", "day budget": "day", "calls": "calls"}
+"""Failures of a turn that are a ceiling's doing, and the backstop that each is (worker.debate.findings.BACKSTOPS)."""
 SAME_STATE_ROUNDS = 3
 """Rounds that must be alike before the debate ends as unresolved (decisions.md 8.1)."""
 
@@ -112,9 +113,12 @@ def _ask_cruxes(record: Record, number: int, stop: str) -> Flow[Outcome]:
     codec = CruxCodec(tuple(entry.id for entry in open_entries(record)))
     brief = fill(CRUX, ledger=ledger_block(record, next_id(record, 1)))
     cruxes: tuple[Crux, ...] = ()
-    with contextlib.suppress(TurnFailed):
-        cruxes, _ = yield from ask(Ask(REVIEWER, number, brief, codec, cold=brief))
-    return _unresolved(replace(record, cruxes=cruxes), stop)
+    try:
+        cruxes, reply = yield from ask(Ask(REVIEWER, number, brief, codec, cold=brief))
+        closing = Turn.of(reply)
+    except TurnFailed as failure:
+        closing = Turn.lost(failure.facts)
+    return _unresolved(replace(record, cruxes=cruxes, closing=closing), stop)
 
 
 # ---- Ends -----------------------------------------------------------------------------------------------------------
@@ -134,23 +138,31 @@ def _unresolved(record: Record, stop: str) -> Outcome:
 
 
 def _failed(record: Record, failure: TurnFailed, seat: str, number: int) -> Outcome:
-    """A seat gave no reply: never an opinion, never agreement. A ceiling of money is no fault of the seat."""
-    if failure.kind == "budget":
-        return _unresolved(record, "money")
+    """A seat gave no reply: never an opinion, never agreement. A ceiling that was reached is no fault of the seat."""
+    facts = failure.facts
+    lost = Turn.lost(facts)
     if seat == REVIEWER:
-        record = replace(record, rounds=(*record.rounds, Round(number)))
-    status = Status.REVIEWER_ERROR if seat == REVIEWER else Status.AGENT_ERROR
+        record = replace(record, rounds=(*record.rounds, Round(number, review=lost)))
+    else:
+        record = replace(record, rounds=(*record.rounds[:-1], replace(record.rounds[-1], author=lost)))
+    if facts.kind in CEILINGS:
+        return _unresolved(record, CEILINGS[facts.kind])
     return Outcome(
-        status, record, reason=failure.sentence, failed_seat=seat, attempts=failure.attempts, log=failure.log
+        Status.REVIEWER_ERROR if seat == REVIEWER else Status.AGENT_ERROR,
+        record,
+        reason=facts.sentence,
+        hint=facts.hint,
+        failed_seat=seat,
+        attempts=facts.attempts,
+        log=facts.log,
     )
 
 
 def _spent(record: Record, task: Task) -> str:
     """Return which ceiling of the run is reached: ``time``, ``money`` or neither."""
-    turns = [turn for each in record.rounds for turn in (each.review, each.author) if turn]
-    if sum(turn.seconds for turn in turns) >= task.limits.run_seconds:
+    if sum(turn.seconds for turn in record.turns) >= task.limits.run_seconds:
         return "time"
-    return "money" if sum(turn.usd for turn in turns) >= task.limits.usd else ""
+    return "money" if sum(turn.usd for turn in record.turns) >= task.limits.usd else ""
 
 
 @dataclass(frozen=True, slots=True)

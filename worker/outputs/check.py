@@ -29,6 +29,7 @@ from worker.outputs.parts import (
     time_of,
     told_rounds,
     unread,
+    used_by,
 )
 from worker.outputs.report import Live, Report
 from worker.outputs.terms import count, money, sentence, short, shown_id, stopped
@@ -236,6 +237,8 @@ def _facts(page: Page) -> str:
     names = agent(report, REVIEWER), agent(report, AUTHOR)
     each = [f"{name} {money(cost_of(report, seat))}" for name, seat in zip(names, (REVIEWER, AUTHOR), strict=True)]
     split = f" ({', '.join(each)})" if names[0] != names[1] else ""
+    tokens = used_by(report)
+    limit = f"of at most {money(report.task.limits.usd)}.{f' {tokens}.' if tokens else ''}"
     read, files = read_files(report)
     coverage = f"Coverage: {read} of {count(files, 'changed file')} read."
     for word, kind in (("Skipped", "skipped"), ("Cut", "cut")):
@@ -245,7 +248,7 @@ def _facts(page: Page) -> str:
     base = page.commit(report.task.merge_base)
     return "\n".join(
         [
-            f"Cost: {time_of(report)}, {money(cost_of(report))}{split}, of at most {money(report.task.limits.usd)}.",
+            f"Cost: {time_of(report)}, {money(cost_of(report))}{split}, {limit}",
             coverage,
             f"Seats: {seats(report)}. Base {base}, run {code(report.task.run)}.",
         ]

@@ -25,6 +25,7 @@ from worker.outputs.parts import (
     time_of,
     told_rounds,
     unread,
+    used_by,
 )
 from worker.outputs.report import Report
 from worker.outputs.terms import count, lower_first, money, short
@@ -143,13 +144,13 @@ def facts(report: Report) -> str:
             coverage.append(f"{word} {files_named}")
     if report.task.narrowed:
         coverage.append(lower_first(NARROWED))
-    return " · ".join(
-        [
-            seats(report),
-            f"base {short(report.task.merge_base)}",
-            time_of(report),
-            money(cost_of(report)),
-            ", ".join(coverage),
-            f"run {code(report.task.run)}",
-        ]
-    )
+    parts = [
+        seats(report),
+        f"base {short(report.task.merge_base)}",
+        time_of(report),
+        money(cost_of(report)),
+        used_by(report),
+        ", ".join(coverage),
+        f"run {code(report.task.run)}",
+    ]
+    return " · ".join(filter(None, parts))

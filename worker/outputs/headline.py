@@ -89,7 +89,12 @@ def _fixes(report: Report) -> str:
 def _open(report: Report) -> str:
     still = open_ids(report)
     are = f"{join_ids(still)} {'is' if len(still) == 1 else 'are'} open" if still else "nothing was settled"
-    before = {"money": f"{money(report.task.limits.usd)} spent, ", "time": "out of time, "}.get(report.reason)
+    before = {
+        "money": f"{money(report.task.limits.usd)} spent, ",
+        "day": "the money for today is spent, ",
+        "calls": "too many calls, ",
+        "time": "out of time, ",
+    }.get(report.reason)
     if before is None and still:
         return f"{join_ids(still)} {'needs' if len(still) == 1 else 'need'} a person"
     return f"{before or ''}{are}"

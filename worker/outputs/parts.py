@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from posixpath import basename
 
 from worker.debate.findings import Finding, LedgerEntry, Position, Round, State, Turn
+from worker.debate.flow import Tokens
 from worker.debate.task import ChangedFile
 from worker.outputs.markdown import Links, bullet, code, fenced, inline, permalink, safe
 from worker.outputs.report import Report
 from worker.outputs.story import AUTHOR, REVIEWER, agent, author_line, round_line, rounds
-from worker.outputs.terms import count, duration, join_words, natural, short, shown_id, stopped
+from worker.outputs.terms import count, duration, join_words, natural, short, shown_id, stopped, used
 from worker.outputs.words import entries, left_to_a_person, outcome_word, unjudged
 
 NAMED_FILES = 3
@@ -270,7 +271,8 @@ def _seat(report: Report, seat: str) -> str:
 
 def _turns(report: Report, seat: str) -> list[Turn]:
     found = [each.review if seat == REVIEWER else each.author for each in report.record.rounds]
-    return [turn for turn in found if turn is not None]
+    closing = report.record.closing if seat == REVIEWER else None
+    return [turn for turn in (*found, closing) if turn is not None]
 
 
 def time_of(report: Report) -> str:
@@ -281,6 +283,11 @@ def time_of(report: Report) -> str:
 def cost_of(report: Report, *seats: str) -> float:
     """Return what the turns of these seats cost, in US dollars."""
     return sum(turn.usd for seat in seats or (REVIEWER, AUTHOR) for turn in _turns(report, seat))
+
+
+def used_by(report: Report) -> str:
+    """Return the tokens that all turns used, in words; nothing where none were counted."""
+    return used(sum((turn.tokens for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat)), Tokens()))
 
 
 NARROWED = "The tree is too large: only the folders of changed files were read"

@@ -49,7 +49,6 @@ def progress(report: Report, at_work: AtWork | None) -> str:
         if not rounds or rounds[-1]["number"] != at_work.round:
             rounds.append({"number": at_work.round, "lines": []})
         rounds[-1]["lines"] = [*_lines_of(rounds[-1]), asdict(line)]
-    turns = [turn for each in report.record.rounds for turn in (each.review, each.author) if turn]
     return json.dumps(
         {
             "run": task.run,
@@ -75,7 +74,7 @@ def progress(report: Report, at_work: AtWork | None) -> str:
                 }
                 for entry in ledger(report.record)
             ],
-            "usd": sum(turn.usd for turn in turns),
+            "usd": sum(turn.usd for turn in report.record.turns),
             "finished": report.status is not None,
             "badge": badge_line(report) if report.status is not None else "",
             "outside": [

@@ -131,7 +131,9 @@ BACKSTOPS = {
     "rounds": "Limit of rounds.",
     "same state": "Three rounds alike.",
     "time": "Out of time.",
-    "money": "Out of money.",
+    "money": "Ceiling reached: out of money.",
+    "day": "Ceiling reached: out of money for today.",
+    "calls": "Ceiling reached: too many calls.",
 }
 """What a round's line says when it was the last one (worker.debate.findings.BACKSTOPS)."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bot.config import AGENT_NAMES
+from worker.debate.flow import Tokens
 from worker.outputs.markdown import BREAKER
 
 SHORT_SHA = 10
@@ -73,6 +74,15 @@ def duration(seconds: float) -> str:
 def money(usd: float) -> str:
     """Return US dollars with cents."""
     return f"${usd:.2f}"
+
+
+def used(tokens: Tokens) -> str:
+    """Return tokens as ``183,000 tokens, 61% cached``; nothing where none were counted."""
+    both = tokens.input + tokens.output
+    if not both:
+        return ""
+    cached = f", {round(100 * tokens.cached / tokens.input)}% of the input cached" if tokens.cached else ""
+    return f"{both:,} tokens{cached}"
 
 
 def stopped(text: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bot.config import AGENT_NAMES
-from worker.agents import AGENTS, UnknownAgent, find, refusal
+from bot.settings import Settings
+from worker.agents import AGENTS, UnknownAgent, find, instead_of
+from worker.gateway import APIS
+from worker.tools import TOOLS
 
 
 def test_the_table_holds_the_names_that_the_bot_knows() -> None:
@@ -13,10 +16,18 @@ def test_the_table_holds_the_names_that_the_bot_knows() -> None:
     assert all(name == agent.name for name, agent in AGENTS.items())
 
 
-def test_who_runs_commands_is_isolated_and_waits_for_isolation() -> None:
-    isolated = {agent.name for agent in AGENTS.values() if agent.isolated}
-    assert isolated == {"codex", "claude"}
-    assert all(AGENTS[name].take_turn is None and AGENTS[name].provider for name in isolated)
+def test_who_runs_commands_has_a_box_with_all_that_it_needs() -> None:
+    boxes = {agent.name: agent.box for agent in AGENTS.values() if agent.box}
+    assert boxes.keys() == {"codex", "claude"} == {agent.name for agent in AGENTS.values() if agent.provider}
+    for box in boxes.values():
+        assert box.tool in TOOLS
+        assert box.api in APIS
+        assert box.key in Settings.model_fields
+        assert not box.sessions.startswith("/")
+
+
+def test_an_agent_is_replaced_by_another_that_a_comment_may_seat() -> None:
+    assert instead_of("lint") == ("codex", "claude")
 
 
 def test_an_agent_is_found_by_its_name_and_its_argument() -> None:
@@ -35,8 +46,3 @@ def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
 def test_an_argument_where_none_is_taken_is_refused(name: str) -> None:
     with pytest.raises(UnknownAgent, match="without anything behind a colon"):
         find(name)
-
-
-def test_what_cannot_be_seated_says_why_and_what_to_do() -> None:
-    assert refusal(AGENTS["codex"]) == ("this version has no isolation for agents yet, so codex does not start")
-    assert refusal(AGENTS["lint"]) == ""

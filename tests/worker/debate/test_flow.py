@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,10 @@ from worker.debate.flow import (
     Edit,
     Edited,
     Entry,
+    Failure,
     Refusal,
     Reply,
+    Tokens,
     TurnFailed,
     ask,
     dump_entry,
@@ -63,6 +66,7 @@ def test_every_part_of_a_step_counts() -> None:
 REPLIES = st.builds(
     Reply,
     text=st.text(),
+    tokens=st.builds(Tokens, st.integers(0), st.integers(0), st.integers(0)),
     agent=st.text(min_size=1),
     session=st.none() | st.text(),
     seconds=st.floats(0, 1e6),
@@ -84,16 +88,17 @@ def test_a_reply_comes_out_of_the_journal_as_it_went_in(reply: Reply) -> None:
 
 
 def test_a_failure_comes_out_of_the_journal_too() -> None:
-    failure = TurnFailed("timeout", "it took too long", attempts=2, seconds=3.5, log="tail")
+    facts: dict[str, Any] = {"hint": "add credit", "attempts": 2, "seconds": 3.5, "usd": 0.25, "log": "tail"}
+    failure = TurnFailed("timeout", "it took too long", tokens=Tokens(9, 4, 2), **facts)
     again = result_of(load_entry(dump_entry(entry_of(EDIT, failure))))
     assert isinstance(again, TurnFailed)
-    assert (again.kind, again.sentence, again.attempts, again.seconds, again.log) == (
-        "timeout",
-        "it took too long",
-        2,
-        3.5,
-        "tail",
-    )
+    assert again.facts == failure.facts == Failure("timeout", "it took too long", tokens=Tokens(9, 4, 2), **facts)
+    assert (again.kind, again.sentence, str(again)) == ("timeout", "it took too long", "it took too long")
+
+
+def test_tokens_add_up() -> None:
+    assert Tokens(9, 4, 2) + Tokens(1, 0, 3) == Tokens(10, 4, 5)
+    assert sum([Tokens(1, 1, 1)] * 3, Tokens()) == Tokens(3, 3, 3)
 
 
 def test_a_line_without_a_result_is_an_error() -> None:

@@ -1,0 +1,372 @@
+"""The agent `claude`: Anthropic's own program in a seat. It starts only in a sandbox, which is its boundary.
+
+It owns the program's command line, environment and standard input, how its line stream is read, and what each of its
+failures is called for people. Everything that it knows of the program was measured with the pinned version (agents.md
+4). Tokens, money and the model's name are not read here: the gateway outside counts them, and the program says what it
+likes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bot.redact import redact, visible
+from worker.debate.flow import TurnFailed
+from worker.process import MIB, Finished, Program
+from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
+
+BOX = Box(tool="claude", sessions=".claude/projects", api="messages", key="anthropic_api_key")
+
+READING = ("Read", "Grep", "Glob")
+"""The tools of a seat that changes nothing (decisions.md 3.2)."""
+EDITING = ("Read", "Edit", "Write", "Grep", "Glob", "Bash")
+"""The tools of a seat that edits."""
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+"""What ``--effort`` takes (its ``--help``). Another word is only warned of, and the default is taken."""
+RETRIES = 2
+"""How often the program tries a request again, after about half a second and one second (decisions.md 1.6)."""
+SILENCE = 600_000
+"""Milliseconds that the program waits for an answer, and for the next byte within one (agents.md 4.7)."""
+OUTPUT = 64 * MIB
+"""Bytes of events in one turn; each holds what a tool returned."""
+SHORTEST, LONGEST = len('{"type":"system"}'), 8 * MIB
+"""Bytes of a line that is looked at: the final event holds the reply and little more."""
+LOG_TAIL = 2000
+"""Characters of the program's own output that are kept for the run's log."""
+WORDS = 200
+"""Characters of the provider's or the program's own words in a sentence for people."""
+_PLACEHOLDER = "the-gateway-holds-the-key"
+
+
+async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
+    """Take one turn, in a new session or in the request's.
+
+    A reply that is not the object which was asked for comes back as the text that it is: its codec refuses it, and the
+    seat is asked again. Raises `SessionGone` where the session cannot be resumed, and `TurnFailed`: ``refused`` for
+    what the provider will refuse again, ``transport`` for what it may not, ``malformed`` for a reply that the model
+    cannot bring to an end, ``timeout``, and ``environment`` where the program does not start.
+    """
+    reader = _Reader()
+    program = _program(request, reader)
+    try:
+        finished = await run(program)
+    except OSError as error:
+        raise TurnFailed("environment", f"claude cannot be started here ({error.strerror or error})") from error
+    log = _log(reader, finished)
+    final = reader.final
+    if final is None:
+        kind, sentence = _without_end(reader, finished, seconds=request.seconds)
+        raise TurnFailed(kind, sentence, log=log)
+    if request.session is not None and any(error.startswith(NO_SESSION) for error in final.errors):
+        raise SessionGone(request.session)
+    if final.is_error and final.subtype != NO_OBJECT:
+        raise _failure(final, request.model or reader.model or "default", log=log)
+    return TurnReply(_text(final, request), session=_session(final.session_id), log=log)
+
+
+# ---- The program ----------------------------------------------------------------------------------------------------
+
+
+def _program(request: TurnRequest, reader: _Reader) -> Program:
+    """Return the program that takes the turn. Raises `SessionGone` for a session that is none of the program's."""
+    if request.lodging is None:
+        raise TurnFailed("environment", "claude starts only in a sandbox, and there is none")
+    if request.effort is not None and request.effort not in EFFORTS:
+        known = ", ".join(EFFORTS)
+        raise TurnFailed("environment", f"claude knows no effort {_plain(request.effort)!r}; it knows {known}")
+    # What is no id would be sought among the titles of sessions.
+    if request.session is not None and _session(request.session) is None:
+        raise SessionGone(request.session)
+    return Program(
+        (str(request.lodging.program), *_flags(request)),
+        cwd=request.tree,
+        env=_environment(request.lodging),
+        stdin=_prompt(request.brief),
+        seconds=request.seconds,
+        output_cap=OUTPUT,
+        on_line=reader,
+    )
+
+
+def _flags(request: TurnRequest) -> list[str]:
+    """Return the command line. Values stand behind a ``=``: some options else take all words that follow.
+
+    The program's own system prompt stays: it is one for work like this. ``--system-prompt-snapshot`` stays on: we add
+    nothing that could differ from turn to turn, and what is recorded is what the provider has cached.
+    """
+    flags = ["-p", "--input-format=stream-json", "--output-format=stream-json", "--verbose"]
+    # Nothing that a pull request may bring is read or run: settings, hooks, servers, skills, commands (agents.md 4.5).
+    flags += ["--setting-sources=", "--strict-mcp-config", "--disable-slash-commands"]
+    if request.editing:
+        # The sandbox is the boundary, not a list of permissions (decisions.md 3.2).
+        flags += [f"--tools={','.join(EDITING)}", "--permission-mode=bypassPermissions"]
+    else:
+        # The base and the notes lie outside the working directory: reading is allowed wherever there is something.
+        reading = ",".join(READING)
+        flags += [f"--tools={reading}", f"--allowedTools={reading}", "--permission-mode=dontAsk"]
+    if request.schema is not None:
+        flags.append(f"--json-schema={json.dumps(request.schema)}")
+    if request.session is not None:
+        flags.append(f"--resume={request.session}")
+    if request.model is not None:
+        flags.append(f"--model={request.model}")
+    if request.effort is not None:
+        flags.append(f"--effort={request.effort}")
+    return flags
+
+
+def _environment(lodging: Lodging) -> dict[str, str]:
+    return {
+        "HOME": str(lodging.home),
+        "PATH": "/usr/bin:/bin",
+        "TMPDIR": str(lodging.tmp),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "ANTHROPIC_BASE_URL": lodging.api,
+        "ANTHROPIC_API_KEY": _PLACEHOLDER,
+        "API_TIMEOUT_MS": str(SILENCE),
+        "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": str(SILENCE),
+        "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
+        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        # A command in the background outlives the final event and brings forth a second one.
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        # A memory of its own, kept in files beside the sessions, would be told to later turns.
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+        # How to commit and to open pull requests: up to 7 kB of each request, and there is no git folder.
+        "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
+    }
+
+
+def _prompt(brief: str) -> bytes:
+    """Return the line of standard input. ``client_composed`` alone keeps ``@path`` and ``/word`` text (agents.md 0)."""
+    message = {"role": "user", "content": [{"type": "text", "text": brief}]}
+    return json.dumps({"type": "user", "client_composed": True, "message": message}).encode() + b"\n"
+
+
+# ---- Its events -----------------------------------------------------------------------------------------------------
+
+
+class _Final(BaseModel):
+    """The final event, as far as it matters."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    subtype: str
+    is_error: bool
+    """Also under the subtype ``success`` (agents.md 4.7)."""
+    session_id: str | None = None
+    result: str | None = None
+    structured_output: Any = None
+    errors: tuple[str, ...] = ()
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    api_error: str | None = None
+    api_error_status: int | None = None
+    api_error_type: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Return what it says went wrong."""
+        return "\n".join(self.errors) or self.result or self.subtype
+
+
+class _Reader:
+    """Takes the events as they come and keeps what matters of them. What is no event, or unknown, is passed over."""
+
+    def __init__(self) -> None:
+        self.final: _Final | None = None
+        self.spoke = False
+        """There was an event: the program did start."""
+        self.model = ""
+        self.refused = ""
+        """With what the provider refused a request that is now tried again."""
+        self.log = ""
+
+    def __call__(self, line: bytes) -> bool:
+        """Take a line. Return whether the program has said its last word."""
+        if self.final is not None or not SHORTEST <= len(line) <= LONGEST:
+            return self.final is not None
+        event = _event(line)
+        self.spoke = self.spoke or isinstance(event.get("type"), str)
+        match event:
+            case {"type": "result"}:
+                self._end(event)
+            case {"type": "system", "subtype": "init", "model": str(model)}:
+                self.model = model
+            case {"type": "system", "subtype": "api_retry", "error_status": status, "error": error}:
+                self.refused = f"{error if status is None else status}"
+                self._note(f"A request failed ({status} {error}) and is tried again.")
+            case {"type": "assistant"}:
+                self.refused = ""
+        return self.final is not None
+
+    def _end(self, event: dict[str, Any]) -> None:
+        try:
+            self.final = _Final.model_validate(event)
+        except ValidationError:
+            return
+        if self.final.is_error:
+            self._note(self.final.words)
+
+    def _note(self, text: str) -> None:
+        self.log = f"{self.log}{text}\n"[-LOG_TAIL:]
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """Return the event that a line holds; an empty one where it holds none."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _text(final: _Final, request: TurnRequest) -> str:
+    """Return the reply: where an object was asked for and given, the object."""
+    if request.schema is not None and final.structured_output is not None:
+        return json.dumps(final.structured_output, ensure_ascii=False)
+    return final.words if final.is_error else final.result or ""
+
+
+def _session(session: str | None) -> str | None:
+    """Return an id as the program writes it; None for anything else."""
+    try:
+        return session if session is not None and str(uuid.UUID(session)) == session else None
+    except ValueError:
+        return None
+
+
+def _log(reader: _Reader, finished: Finished) -> str:
+    """Return the tail of what the program said besides its reply; without a final event, of all that it said."""
+    said = b"" if reader.final else finished.stdout[-LOG_TAIL:]
+    return (reader.log + (said + finished.stderr[-LOG_TAIL:]).decode("utf-8", "replace"))[-LOG_TAIL:]
+
+
+# ---- Its failures ---------------------------------------------------------------------------------------------------
+
+NO_SESSION = "No conversation found with session ID"
+"""How the program says that it does not have the session that it is to resume (agents.md 4.6)."""
+NO_OBJECT = "error_max_structured_output_retries"
+"""The subtype after five replies that do not fit the schema (agents.md 4.2). A reply like any other that does not fit:
+the codec's one re-ask says so in its own words, and then ends the turn as malformed."""
+PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that pass by themselves."""
+SIGNALS = 128
+"""From here on an exit status tells of a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One way in which the provider or the program ends a turn."""
+
+    applies: Callable[[_Final], bool]
+    kind: str
+    sentence: str
+    """May hold ``{says}`` (status and words), ``{words}`` and ``{model}``."""
+    hint: str = ""
+
+
+CASES = (
+    _Case(
+        lambda final: final.api_error_status in {401, 403},
+        "refused",
+        "the provider does not accept the claude key",
+        "set `ANTHROPIC_API_KEY` on this server to a valid key",
+    ),
+    _Case(
+        # Status 400 and "Credit balance is too low", 402, or the provider's own word for it.
+        lambda final: (
+            final.api_error_status == 402
+            or final.api_error_type == "billing_error"
+            or (final.api_error_status == 400 and "credit balance" in final.words.lower())
+        ),
+        "refused",
+        "the claude account is out of credit",
+        "the operator of this server adds credit to the account behind `ANTHROPIC_API_KEY`",
+    ),
+    _Case(
+        lambda final: final.api_error_status == 404,
+        "refused",
+        "the provider has no model `{model}` for the claude key",
+        "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model that the claude key may use",
+    ),
+    _Case(
+        lambda final: final.terminal_reason == "prompt_too_long" or final.api_error_status == 413,
+        "refused",
+        "this turn does not fit into claude's model: `{words}`",
+    ),
+    _Case(
+        lambda final: final.stop_reason == "refusal",
+        "refused",
+        "the safeguards of claude's provider stopped its reply",
+    ),
+    _Case(
+        # The program has asked the model three times to go on by then.
+        lambda final: final.api_error == "max_output_tokens",
+        "malformed",
+        "claude's reply did not come to an end: `{words}`",
+    ),
+    # No such limit is set here. Were one set in another way, a new start would only reach it again.
+    _Case(lambda final: final.subtype == "error_max_turns", "malformed", "claude took more steps than it may"),
+    _Case(lambda final: final.subtype == "error_max_budget_usd", "budget", "claude spent more than it may"),
+    _Case(
+        lambda final: 400 <= (final.api_error_status or 0) < 500 and final.api_error_status not in PASSING,
+        "refused",
+        "the provider of claude says: `{says}`",
+    ),
+    _Case(
+        lambda final: final.api_error_status is not None,
+        "transport",
+        "the provider of claude says: `{says}`",
+    ),
+    # No connection, one that broke off, an answer that is none, or a fault of the program's own.
+    _Case(lambda final: True, "transport", "claude broke off: `{words}`"),  # noqa: ARG005 - the row for all others
+)
+"""How failures are told; the first row that applies counts (agents.md 4.6, 4.7)."""
+
+
+def _failure(final: _Final, model: str, *, log: str) -> TurnFailed:
+    """Return what a final event that tells of a failure means."""
+    case = next(case for case in CASES if case.applies(final))
+    words = _plain(_FRAME.sub("", final.words))
+    says = " ".join(str(part) for part in (final.api_error_status, final.api_error_type) if part is not None)
+    sentence = case.sentence.format(words=words, says=_plain(f"{says}: {words}"), model=_plain(model))
+    return TurnFailed(case.kind, sentence, hint=case.hint, log=log)
+
+
+def _without_end(reader: _Reader, finished: Finished, *, seconds: float) -> tuple[str, str]:
+    """Return the kind and the sentence for a program that never came to its final event."""
+    if finished.timed_out:
+        busy = f"; its provider answered {_plain(reader.refused)}, and it waited" if reader.refused else ""
+        return "timeout", f"claude did not end within {seconds:.0f} seconds{busy}"
+    if finished.cut:
+        return "transport", "claude printed more than a program may"
+    code = finished.code or 0
+    if not reader.spoke and 0 < code < SIGNALS:
+        # It refuses its command line, or something around it fails: the same happens again.
+        words = _plain(finished.stderr[:LOG_TAIL].decode("utf-8", "replace"))
+        return "environment", f"claude does not start: `{words}`" if words else f"claude does not start (status {code})"
+    return "transport", f"claude ended without its reply (status {code})"
+
+
+_FRAME = re.compile(
+    r"^API Error:\s*(?:Request rejected \(\d+\) · )?(?:\d{3} )?"
+    r"|\s*(?:This is a server-side issue|This is usually temporary|To configure this behavior)\b.*\Z",
+    re.DOTALL,
+)
+"""What the program puts around the provider's words: for a person at a terminal, and with addresses of this machine."""
+
+
+def _plain(text: str) -> str:
+    """Return foreign words as they can stand between backticks in a sentence: one line, cleaned, and cut."""
+    line = " ".join(visible(redact(text)).replace("`", "'").split())
+    return line if len(line) <= WORDS else f"{line[: WORDS - 1].rstrip()}…"

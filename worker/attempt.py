@@ -1,0 +1,323 @@
+"""One worker's try at one run: seats, checkout, debate, report, and making way for the run that waits.
+
+It owns the order of these and what ends a run outside its debate. It knows no protocol's rules and renders nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from bot import replies
+from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, verbs
+from bot.intents import Answer, CommentRef, Push, Reaction
+from bot.publish import Place, Publisher
+from bot.settings import Settings
+from bot.statuses import Status
+from bot.store import LostFence, Store, StoreAway
+from bot.store.runs import Run, new_run_id
+from bot.telemetry import log
+from worker import agents
+from worker.announce import Announcer, refused
+from worker.checkout import Source, check_out, fetch, first_task
+from worker.credential import with_credential
+from worker.debate import review
+from worker.debate.findings import Outcome
+from worker.debate.task import Task
+from worker.ended import BY_CANCEL, Ended
+from worker.git import GitFailed, GitRefused, RefMissing, Remote
+from worker.git.commit import Identity, push
+from worker.git.mirror import Mirror, Mirrors
+from worker.git.tree import empty
+from worker.hands import Desk, Hands
+from worker.protocols import PROTOCOLS, Protocol
+from worker.quarters import Lodgings, Quarters
+from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
+from worker.seating import seated
+from worker.watch import watched
+from worker.world import World
+
+T = TypeVar("T")
+
+DEATHS = 3
+"""Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
+SHOWN_SECONDS = 0.05
+"""Pause between two looks whether the bot has shown the queued run."""
+HOPELESS_SECONDS = 86_400
+"""A run that GitHub has kept from its end for so long is given up: no run holds its claim for ever."""
+BLAMELESS_SECONDS = 2.0
+"""An attempt that is ended waits no longer than this for the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What all jobs of a worker share."""
+
+    settings: Settings
+    store: Store
+    app: AppClient
+    mirrors: Mirrors
+    quarters: Quarters
+    """Where agents are put up that need isolation."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    tap: Callable[[str], Awaitable[None]] | None = None
+    """Called after each journaled step, with its path: for tests that end a worker there."""
+
+
+class Attempt:
+    """One worker's try at one run."""
+
+    def __init__(self, office: Office, run: Run, fence: int) -> None:
+        self.office = office
+        self.run = run
+        self.fence = fence
+        self.folder = office.settings.state_dir / "runs" / run.id
+        self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
+        self.world = World(run, self.github)
+        self.faulty: int | None = None
+        """Since when attempts at this run end by faults."""
+
+    async def make(self) -> None:
+        """Debate, report, and make way for the run that waits."""
+        runs = self.office.store.runs
+        state = await runs.state(self.run.id)
+        self.faulty = state.faulty
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
+        self.run = run = await self.world.find()
+        identity = await self.office.app.identity(self.github)
+        mirror = await self.office.mirrors.of(run.repository.id)
+        publisher = self._publisher(identity, mirror)
+        task = first_task(run, self.office.settings.github_server_url)
+        teller = Announcer(publisher, run, self.office.store, task=task, may_show=self.world.may_show)
+        end: Outcome | Ended
+        await self._shown()
+        try:
+            with refused("what was left to tell", run.id):
+                await publisher.resume()
+            await self._recall(teller)
+            _check_deaths(state.deaths)
+            async with watched(teller.beat, lambda: runs.cancelled(run.id)):
+                end = await self._debate(teller, mirror, identity)
+        except Ended as ended:
+            end = ended
+        except Cancelled as cancelled:
+            if cancelled.reason not in BY_CANCEL:
+                raise
+            end = Ended(BY_CANCEL[cancelled.reason], NOT_HERE if cancelled.reason == "withdrawn" else "")
+        except GitRefused as error:
+            end = Ended(Status.GIT_REFUSED, str(error))
+        except FlowChanged:
+            end = Ended(Status.SUPERSEDED, CHANGED)
+        except NotInstalled:
+            end = Ended(Status.AUTHORISATION_WITHDRAWN, NOT_HERE)
+        await self._tell(teller, end, mirror, deaths=state.deaths)
+        await self._begin_anew(end)
+        await self.leave(end.status)
+
+    async def _shown(self) -> None:
+        """Wait until the bot is not creating the queued check run: two who look at once would both create one."""
+        while not await self.office.store.runs.shown(self.run.id):  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(SHOWN_SECONDS)
+
+    async def _tell(self, teller: Announcer, end: Outcome | Ended, mirror: Mirror, *, deaths: int) -> None:
+        """Publish the end. What cannot be told in several attempts is given up: no run holds its claim for ever."""
+        try:
+            await teller.conclude(end, mirror)
+            with refused("the answer", self.run.id):
+                await self._answer(teller.publisher, end)
+        except (LostFence, StoreAway, Unavailable):
+            raise
+        except Exception:
+            if deaths < DEATHS:
+                raise
+            log(__name__).exception("the end could not be told", run=self.run.id)
+
+    async def _recall(self, teller: Announcer) -> None:
+        """Learn from the journal of earlier attempts how the debate stands, before anything is told or ends it."""
+        stored = await self.office.store.runs.task(self.run.id)
+        if stored is not None:
+            teller.task = Task.model_validate_json(stored)
+            lines = await self.office.store.journal(self.run.id, self.fence).all()
+            rehearse(teller.follow(PROTOCOLS[self.run.kind].flow(teller.task)), lines)
+
+    async def hopeless(self) -> bool:
+        """Return whether the run has waited for GitHub for too long, and note since when it does."""
+        now = int(time.time())
+        if self.faulty is None:
+            self.faulty = now
+            await self.office.store.runs.record(self.run.id, self.fence, faulty=now)
+        return now - self.faulty > HOPELESS_SECONDS
+
+    async def blameless(self) -> None:
+        """Take back that this attempt may have died of its step: it ended for a reason outside (decisions.md 1.6)."""
+        with contextlib.suppress(StoreAway, LostFence, TimeoutError):
+            async with asyncio.timeout(BLAMELESS_SECONDS):
+                deaths = (await self.office.store.runs.state(self.run.id)).deaths
+                await self.office.store.runs.record(self.run.id, self.fence, deaths=max(0, deaths - 1))
+
+    async def _debate(self, teller: Announcer, mirror: Mirror, identity: AppIdentity) -> Outcome:
+        """Fill the seats, and debate."""
+        async with seated(self.office.quarters, self.run, day_usd=self.office.settings.day_budget_usd) as lodgings:
+            return await self._drive(teller, mirror, identity, lodgings)
+
+    async def _drive(
+        self, teller: Announcer, mirror: Mirror, identity: AppIdentity, lodgings: Lodgings | None
+    ) -> Outcome:
+        """Look at the pull request, check out, and drive the flow to its end."""
+        run, store = self.run, self.office.store
+        protocol = PROTOCOLS[run.kind]
+        await self.world.still_current()
+        await teller.beat()
+        fresh = await store.runs.task(run.id) is None
+        task = await self._task(mirror, protocol)
+        teller.task = task
+        hands = Hands(
+            Desk(
+                task=task,
+                mirror=mirror,
+                folder=self.folder,
+                publisher=teller.publisher,
+                identity=Identity(identity.bot_login, _address(identity, self.office.settings)),
+                still_current=self.world.still_current,
+                lodgings=lodgings,
+                hear=teller.listening,
+                sleep=self.office.sleep,
+            ),
+            checked_out=fresh,
+        )
+        return await drive(
+            lambda: teller.follow(protocol.flow(task)),
+            journal=Tapped(store.journal(run.id, self.fence), self._journaled),
+            hands=hands,
+            on_note=lambda _, standing: teller.standing(standing),
+            cancelled=lambda: store.runs.cancelled(run.id),
+        )
+
+    async def _task(self, mirror: Mirror, protocol: Protocol) -> Task:
+        """Return the run's frozen Task: the stored one, or a new one from a checkout."""
+        run, store = self.run, self.office.store
+        mark = fingerprint(protocol.parts)
+        stored = await store.runs.task(run.id)
+        if stored is None:
+            reviewer, _ = agents.find(run.seats[review.REVIEWER].agent)
+            task = await self._fetched(lambda source: check_out(run, source, mirror, self.folder, reviewer=reviewer))
+            first = await store.ledger.next_finding(run.repository.id, run.number)
+            task = task.model_copy(update={"next_finding": first})
+            await store.runs.record(run.id, self.fence, fingerprint=mark)
+            return Task.model_validate_json(await store.runs.set_task(run.id, self.fence, task.model_dump_json()))
+        if (await store.runs.state(run.id)).fingerprint != mark:
+            raise FlowChanged("/0")
+        await self._fetched(lambda source: fetch(run, source, mirror))
+        return Task.model_validate_json(stored)
+
+    async def _fetched(self, use: Callable[[Source], Awaitable[T]]) -> T:
+        """Fetch, and do not believe git alone that a branch is gone: a garbled answer reads the same.
+
+        An attempt that ends so may have died of its step, and a few of them end the run.
+        """
+        try:
+            return await self._with_git(use)
+        except RefMissing as missing:
+            if await verbs.branch_sha(self.github, self.run.repository.full_name, self.run.base_ref) is None:
+                raise Ended(Status.MERGE_BASE_ERROR, str(missing)) from missing
+            raise GitFailed("fetch", str(missing)) from missing
+
+    async def _with_git(self, use: Callable[[Source], Awaitable[T]], *, write: bool = False) -> T:
+        server_url = self.office.settings.github_server_url
+        return await with_credential(self.office.app, self.run, server_url=server_url, write=write, use=use)
+
+    # ---- Pushing ----------------------------------------------------------------------------------------------------
+
+    def _publisher(self, identity: AppIdentity, mirror: Mirror) -> Publisher:
+        place = Place(self.run.repository.full_name, self.run.number, identity.bot_id)
+
+        async def deliver(intent: Push) -> None:
+            await self.world.may_push()
+            ref = intent.ref or ""
+            await self._with_git(
+                lambda source: push(mirror, Remote(source.url, source.token), intent.new, ref=ref), write=True
+            )
+
+        return Publisher(self.office.store.outbox, self.github, place, run=self.run.id, fence=self.fence, push=deliver)
+
+    # ---- Around the debate ------------------------------------------------------------------------------------------
+
+    async def _journaled(self, path: str) -> None:
+        if self.faulty is not None:
+            self.faulty = None
+            await self.office.store.runs.record(self.run.id, self.fence, faulty=None)
+        if self.office.tap is not None:
+            await self.office.tap(path)
+
+    async def _answer(self, publisher: Publisher, end: Outcome | Ended) -> None:
+        """React to the command: 🚀, or 😕 and a reply where nothing was there to start on."""
+        run = self.run
+        if run.source is None:
+            return
+        command = CommentRef(run.repository.full_name, run.source.comment_id)
+        if end.status is not Status.NOTHING_TO_REVIEW:
+            await publisher.publish(Reaction(command, "rocket"))
+            return
+        body = replies.nothing_to_review(run.head_ref, run.base_ref, reason=end.reason, hint=end.hint)
+        await publisher.publish(Answer(f"{run.repository.id}/{command.id}/nothing", run.number, body, after=command.id))
+        await publisher.publish(Reaction(command, "confused"))
+
+    async def _begin_anew(self, end: Outcome | Ended) -> None:
+        """Let a new run on the present head wait behind this one, where it takes its place.
+
+        So it is for a run that waited while the head moved (decisions.md 1.3), and for one whose debate's rules changed
+        (house.md 4). Where another run waits already, that one comes next.
+        """
+        runs, run = self.office.store.runs, self.run
+        begun = await runs.task(run.id) is not None
+        waited = (await runs.state(run.id)).waited and not begun
+        if end.status is not Status.SUPERSEDED or not (waited or end.reason == CHANGED):
+            return
+        with refused("the pull request", run.id):
+            pull = await verbs.pull(self.github, run.repository.full_name, run.number)
+            if pull.merged or pull.state == "closed" or (run.approved and pull.head.sha != run.head_sha):
+                return
+            fresh = {
+                "id": new_run_id(),
+                "created_at": datetime.now(UTC).replace(microsecond=0),
+                "source": None,
+                "head_sha": pull.head.sha,
+                "own_base": pull.base.ref,
+                "base_ref": pull.base.ref if run.base_ref == run.own_base else run.base_ref,
+            }
+            await runs.claim(run.model_copy(update=fresh), f"instead of {run.id}")
+
+    async def leave(self, status: Status) -> None:
+        """Record the end, start the run that waits, and clear what only this run needed. Twice is once."""
+        waiting = await self.office.store.runs.finish(self.run.id, self.fence, status.value)
+        if waiting is not None:
+            await self.office.store.queue.enqueue_run(waiting)
+        try:
+            mirror = await self.office.mirrors.of(self.run.repository.id)
+            await mirror.drop_refs(self.run.id)
+            await mirror.tidy()
+            await asyncio.to_thread(empty, self.folder)
+        except (OSError, GitFailed) as error:
+            log(__name__).warning("what a run needed could not be cleared", run=self.run.id, error=str(error))
+        log(__name__).info("run ended", run=self.run.id, status=status.value)
+
+
+CHANGED = "the rules of this debate changed with an update of this server, and a new debate takes its place"
+NOT_HERE = "this App may not work here any more"
+LOOK = "its log names the cause; write the command again when it is mended"
+
+
+def _check_deaths(deaths: int) -> None:
+    if deaths >= DEATHS:
+        raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=LOOK)
+
+
+def _address(identity: AppIdentity, settings: Settings) -> str:
+    """Return the bot's address: with it GitHub shows the commits as the App's (github.md A7)."""
+    host = settings.github_server_url.partition("://")[2].partition(":")[0].partition("/")[0]
+    return f"{identity.bot_id}+{identity.bot_login}@users.noreply.{host}"
