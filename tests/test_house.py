@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,8 @@ PURE = [
         }
     )
 ]
+INSIDE = {path.as_posix() for path in MODULES if path.parts[:2] == ("worker", "inside")}
+"""Programs of their own, which run on a sandbox's Python."""
 IMPURE_IMPORTS = {"asyncio", "os", "subprocess", "socket", "time", "random", "aiohttp", "redis", "arq"}
 SHARED_GROUND = {
     "worker/debate": {"flow", "task", "findings", "codecs", "brief", "document"},
@@ -131,6 +134,12 @@ def test_a_pure_room_imports_nothing_that_acts(path: Path) -> None:
     assert not {parts[0] for parts in imports(path)} & IMPURE_IMPORTS
 
 
+def test_what_runs_inside_a_sandbox_needs_the_standard_library_alone() -> None:
+    assert len(INSIDE) > 2
+    for path in map(Path, INSIDE):
+        assert {parts[0] for parts in imports(path)} <= sys.stdlib_module_names
+
+
 def test_there_are_pure_rooms() -> None:
     assert len(PURE) > 15
 
@@ -171,8 +180,9 @@ def test_programs_are_started_in_one_place() -> None:
             and ast.unparse(node.value) == "os"
         )
     }
-    # The stand-in streams git over HTTP and gives its hook pipes: there git serves, and is not run to its end.
-    assert starters == {"worker/process.py", "deploy/standin/git_http.py"}
+    # The stand-in streams git over HTTP and gives its hook pipes: there git serves, and is not run to its end. What
+    # runs inside a sandbox has nothing of ours to call.
+    assert starters - INSIDE == {"worker/process.py", "deploy/standin/git_http.py"}
 
 
 def test_the_environment_is_read_in_one_place() -> None:
@@ -182,7 +192,7 @@ def test_the_environment_is_read_in_one_place() -> None:
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and ast.unparse(node.value) == "os"
     }
-    assert readers == {"bot/settings.py"}
+    assert readers - INSIDE == {"bot/settings.py"}
 
 
 def test_git_is_called_in_one_room_besides_the_stand_in_and_try() -> None:

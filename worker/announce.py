@@ -45,6 +45,8 @@ class Moment:
     since: float = field(default_factory=time.time)
     seen: float = field(default_factory=time.time)
     """The agent's last sign of life: when its program began, or last printed a line."""
+    activity: str = ""
+    """What the agent does just now."""
 
 
 class Announcer:
@@ -63,6 +65,9 @@ class Announcer:
         self._automatic = run.requester is None
         """Nobody asked for the run: without a finding in its first round it writes no comment."""
         self._check_url = ""
+        self._usd = 0.0
+        """What the run has cost by now, the turns under way included."""
+        self._shown = ""
         self._commented = False
 
     async def standing(self, standing: Standing) -> None:
@@ -109,11 +114,23 @@ class Announcer:
 
         return heard
 
+    def does(self, seat: str, words: str) -> None:
+        """Take note of what a seat does just now."""
+        if seat == self.moment.standing.seat:
+            self.moment.activity = words
+
     async def beat(self) -> None:
-        """Renew the check run."""
-        report = self._report(self.moment.standing.record)
-        await self._store.runs.set_progress(self.task.run, progress(report, self._at_work()))
-        await self._check(report)
+        """Renew the check run, and what is shown on this machine."""
+        await self.pulse()
+        await self._check(self._report(self.moment.standing.record))
+
+    async def pulse(self) -> None:
+        """Renew what is shown on this machine, where something has changed: what is done, and what it has cost."""
+        self._usd = (await self._store.spending.of_run(self.task.run)).usd
+        shown = progress(self._report(self.moment.standing.record), self._at_work())
+        if shown != self._shown:
+            await self._store.runs.set_progress(self.task.run, shown)
+            self._shown = shown
 
     async def conclude(self, end: Outcome | Ended, mirror: Mirror) -> Report:
         """Publish the end: the comment where one is due, then the check run. Returns what was reported."""
@@ -176,12 +193,17 @@ class Announcer:
             turn_minutes=int(now - moment.since) // 60,
             written=_clock(now),
             seen=_clock(moment.seen),
-            usd=sum(turn.usd for turn in moment.standing.record.turns),
+            usd=max(self._usd, _cost(moment.standing.record)),
         )
 
     def _at_work(self) -> AtWork | None:
         standing = self.moment.standing
-        return AtWork(standing.round, standing.seat, _doing(standing), self.moment.since) if standing.seat else None
+        if not standing.seat:
+            return None
+        usd = max(0.0, self._usd - _cost(standing.record))
+        return AtWork(
+            standing.round, standing.seat, _doing(standing), self.moment.since, activity=self.moment.activity, usd=usd
+        )
 
     async def _patch(self, record: Record, mirror: Mirror) -> Patch | None:
         """Return the whole change as a patch, where no branch offers it."""
@@ -259,6 +281,10 @@ def refused(what: str, run: str) -> Iterator[None]:
         raise
     except GitHubError as error:
         log(__name__).warning("not told", what=what, run=run, error=str(error))
+
+
+def _cost(record: Record) -> float:
+    return sum(turn.usd for turn in record.turns)
 
 
 def _doing(standing: Standing) -> str:

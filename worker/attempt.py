@@ -101,7 +101,7 @@ class Attempt:
                 await publisher.resume()
             await self._recall(teller)
             _check_deaths(state.deaths)
-            async with watched(teller.beat, lambda: runs.cancelled(run.id)):
+            async with watched(teller.beat, lambda: runs.cancelled(run.id), pulse=teller.pulse):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
             end = ended
@@ -186,6 +186,7 @@ class Attempt:
                 still_current=self.world.still_current,
                 lodgings=lodgings,
                 hear=teller.listening,
+                tell=teller.does,
                 sleep=self.office.sleep,
             ),
             checked_out=fresh,

@@ -53,7 +53,7 @@ READ_AT_ONCE = 256 * 1024
 LOGGED_PATH = 100
 """Characters of a refused path that are logged."""
 END_SECONDS = 5.0
-"""Seconds that calls have to be counted when their turn ends."""
+"""Seconds that calls have to end in when their turn does."""
 
 _log = log("worker.gateway")
 _silent = logging.getLogger("worker.gateway.http")
@@ -137,6 +137,7 @@ class OpenTurn:
         self._api = relay.api
         self._account = account
         self._places = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._answering: set[asyncio.Future[None]] = set()
         self._turned_away = 0
 
     @property
@@ -151,6 +152,8 @@ class OpenTurn:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request of the program inside. Whatever it is, it is answered."""
+        answered = asyncio.get_running_loop().create_future()
+        self._answering.add(answered)
         try:
             return await self._carried(request)
         except _Refused as refused:
@@ -160,6 +163,14 @@ class OpenTurn:
             if request.transport is not None:
                 request.transport.close()
             return web.Response(status=500)
+        finally:
+            self._answering.discard(answered)
+            answered.set_result(None)
+
+    async def idle(self) -> None:
+        """Wait until no request is being answered."""
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=END_SECONDS)
 
     async def _carried(self, request: web.BaseRequest) -> web.StreamResponse:
         """Make the call that a request asks for. Raises `_Refused`."""
@@ -309,6 +320,10 @@ async def _served(turn: OpenTurn, bound: socket.socket) -> AsyncIterator[None]:
         yield
     finally:
         listener.close()
+        for connection in server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()  # what `shutdown` does after it waited for every call to end by itself
+        await turn.idle()
         await server.shutdown(END_SECONDS)
 
 

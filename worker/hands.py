@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -61,6 +62,8 @@ class Desk:
     """Where the run's agents are put up that need isolation; None where none of its seats does."""
     hear: Callable[[agents.Run], agents.Run] = lambda run: run
     """Wraps the way in which programs are run, by somebody who takes their lines for signs of life."""
+    tell: Callable[[str, str], None] = lambda _, __: None
+    """Called with a seat and what it does just now."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
@@ -238,6 +241,7 @@ class Hands:
             argument=agents.find(seat.agent)[1],
             model=seat.model,
             effort=seat.effort,
+            tell=partial(self.desk.tell, step.seat),
         )
 
     # ---- Edits ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -46,12 +47,17 @@ class Program:
     on_line: Callable[[bytes], bool | None] | None = None
     """Called for every line of standard output as it arrives, without its newline. True: it was the program's last
     word, and a program that has not ended by itself `grace` later is ended. What it raises ends the program."""
+    on_end: Callable[[], None] | None = None
+    """Called once the program itself has ended, before what it left is waited for."""
     grace: float = 2.0
     """Seconds between SIGTERM and SIGKILL; also the longest wait for output that an escaped child keeps open."""
     user: int | None = None
     """The user and group, by number, that the program runs as; None: those of this process."""
     pass_fds: tuple[int, ...] = ()
     """Open files that the program gets besides its three."""
+    sealed: bool = False
+    """Nobody but those who were handed it can write to the program's output. A pipe is opened anew through /proc by
+    whatever runs as its owner, a socket is not (proc(5): ENXIO)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,27 +225,39 @@ class _Child:
 
 @contextlib.contextmanager
 def _started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[_Child]:
-    popen = subprocess.Popen(  # noqa: S603 - argv lists only, never a shell; what is run is the caller's part
-        spec.argv,
-        cwd=spec.cwd,
-        env=spec.env,
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        start_new_session=True,
-        close_fds=True,
-        pass_fds=spec.pass_fds,
-        user=spec.user,
-        group=spec.user,
-        extra_groups=None if spec.user is None else (),
-    )
-    try:
-        yield _Child(popen)
-    finally:
-        for stream in (popen.stdin, popen.stdout, popen.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+    with contextlib.ExitStack() as stack:
+        ours, theirs = _sealed(stack) if spec.sealed else (None, None)
+        popen = subprocess.Popen(  # noqa: S603 - argv lists only, never a shell; what is run is the caller's part
+            spec.argv,
+            cwd=spec.cwd,
+            env=spec.env,
+            stdin=stdin,
+            stdout=theirs.fileno() if theirs else subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+            close_fds=True,
+            pass_fds=spec.pass_fds,
+            user=spec.user,
+            group=spec.user,
+            extra_groups=None if spec.user is None else (),
+        )
+        if theirs is not None:
+            theirs.close()
+            popen.stdout = ours
+        try:
+            yield _Child(popen)
+        finally:
+            for stream in (popen.stdin, popen.stdout, popen.stderr):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+
+
+def _sealed(stack: contextlib.ExitStack) -> tuple[IO[bytes], socket.socket]:
+    """Return the two ends of an output that nobody else can open, the reading one first."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(theirs)
+    return stack.enter_context(os.fdopen(ours.detach(), "rb", buffering=0)), theirs
 
 
 def _gone(child: _Child) -> asyncio.Event:
@@ -319,6 +337,8 @@ class _Session:
             if not await within(self._gone, self.spec.grace):
                 self.child.kill(signal.SIGKILL)
                 await self._gone.wait()
+        if self.spec.on_end is not None:
+            self.spec.on_end()
         # The group is dead. An output that stays open belongs to a child that left it: that is not waited for long.
         if any(output.open for output in self.outputs):
             await within(self._drained, self.spec.grace)

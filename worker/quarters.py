@@ -193,12 +193,13 @@ def tidy(folder: Path) -> int:
     while waiting:
         here = waiting.pop()
         here.chmod(0o700)
-        for each in os.scandir(here):
-            about = each.stat(follow_symlinks=False)
-            if stat.S_ISDIR(about.st_mode):
-                waiting.append(here / each.name)
-            elif stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
-                size += about.st_size
-            else:
-                (here / each.name).unlink()
+        with os.scandir(here) as found:
+            for each in found:
+                about = each.stat(follow_symlinks=False)
+                if stat.S_ISDIR(about.st_mode):
+                    waiting.append(here / each.name)
+                elif stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
+                    size += about.st_size
+                else:
+                    (here / each.name).unlink()
     return size

@@ -105,16 +105,18 @@ class Sandbox:
         """
         if (os.geteuid() if slot.user is None else slot.user) == 0:
             raise PermissionError(errno.EPERM, "a sandbox is never started as root")
-        async with self._group() as group, _held(group) as (started, released):
+        async with self._group() as group, _held(group) as first:
             with _memory_file(self.filter) as filter_fd:
-                argv = self._argv(spec, room, filter_fd, fds=(started, released))
+                argv = self._argv(spec, room, filter_fd, first)
                 outer = replace(
                     spec,
                     argv=tuple(argv),
                     cwd=Path("/"),
                     env={},  # threats.md T16: bubblewrap's own environment can be read inside
                     user=slot.user,
-                    pass_fds=(filter_fd, started, released),
+                    sealed=True,  # else what runs beside an agent could put words into its mouth
+                    pass_fds=(filter_fd, first.started, first.released),
+                    on_end=first.kill,
                 )
                 return await process.run(outer)
 
@@ -130,9 +132,8 @@ class Sandbox:
         finally:
             await asyncio.to_thread(group.remove)
 
-    def _argv(self, spec: Program, room: Room, filter_fd: int, *, fds: tuple[int, int]) -> list[str | bytes]:
+    def _argv(self, spec: Program, room: Room, filter_fd: int, first: First) -> list[str | bytes]:
         """Return bubblewrap's command line."""
-        started, released = fds
         limits = {"NOFILE": FILES, "CORE": 0, "FSIZE": FILE_BYTES}
         if self.groups is None:
             limits |= {"NPROC": PROCESSES, "AS": MEMORY_BYTES}
@@ -143,7 +144,7 @@ class Sandbox:
             argv += ["--setenv", name, value]
         if self.filter:
             argv += ["--seccomp", str(filter_fd)]
-        argv += ["--info-fd", str(started), "--block-fd", str(released)]
+        argv += ["--info-fd", str(first.started), "--block-fd", str(first.released)]
         socket = f"{_GATEWAY}/{room.gateway.name}" if room.gateway else ""
         argv += ["--", str(self.python), "-I", "-S", _ENTER, json.dumps(limits), socket, str(PORT)]
         return [*argv, *spec.argv]
@@ -200,41 +201,38 @@ def _mounts(room: Room) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def _held(group: cgroup.Group | None) -> AsyncIterator[tuple[int, int]]:
+async def _held(group: cgroup.Group | None) -> AsyncIterator[First]:
     """Hold a sandbox back until it is known and in its control group; at the end, see that nothing of it is left.
 
-    Yields what bubblewrap is given: the file into which it writes its child's number, and the one on which that child
-    waits. Raises TimeoutError where the sandbox does not end.
+    Raises TimeoutError where the sandbox does not end.
     """
-    told, started = os.pipe()
-    released, release = os.pipe()
-    first = _First(told, release, group)
+    first = First(group)
     try:
-        yield started, released
+        yield first
     finally:
-        try:
-            await to_the_end(first.end())
-        finally:
-            for fd in (told, started, released, release):
-                os.close(fd)
+        await to_the_end(first.end())
     if first.remains:
         raise TimeoutError(f"a sandbox did not end within {END_SECONDS:g} s")
 
 
-class _First:
+class First:
     """The first process inside, which is bubblewrap's child: with it, the kernel ends all others (pid_namespaces(7)).
 
-    bubblewrap ends when the program does and waits for nobody, and killed as it starts it may leave its child to itself
-    (both seen with 0.11). So the child is held by its pidfd, which tells of its end once all the others have ended.
+    bubblewrap ends when the program does and waits for nobody; killed as it starts, it leaves its child running (both
+    seen with 0.11). So the child is held by its pidfd, which tells of its end once all the others have ended.
     """
 
-    def __init__(self, told: int, release: int, group: cgroup.Group | None) -> None:
+    def __init__(self, group: cgroup.Group | None) -> None:
         self.remains = False
-        self._told, self._release, self._group = told, release, group
+        self._told, self.started = os.pipe()
+        """`started`: where bubblewrap writes its child's number."""
+        self.released, self._release = os.pipe()
+        """`released`: what that child waits for before it becomes the program."""
+        self._group = group
         self._said = bytearray()
         self._file: int | None = None
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(told, self._admit)
+        self._loop.add_reader(self._told, self._admit)
 
     def _admit(self) -> None:
         self._said += os.read(self._told, 4096)
@@ -252,21 +250,27 @@ class _First:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
-    async def end(self) -> None:
-        """End what is left. A child that was never let go is still in bubblewrap's group, and ended with that."""
+    def kill(self) -> None:
+        """End it. A child that was not let go by now is still in bubblewrap's group, and ends with that."""
         self._loop.remove_reader(self._told)
-        if self._file is None:
-            return
-        gone = asyncio.Event()
-        self._loop.add_reader(self._file, gone.set)
-        try:
+        if self._file is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._file, signal.SIGKILL)
-            self.remains = not await within(gone, END_SECONDS)
+
+    async def end(self) -> None:
+        """Return when nothing is left; `remains` tells where that was too long to wait for."""
+        self.kill()
+        try:
+            if self._file is not None:
+                gone = asyncio.Event()
+                self._loop.add_reader(self._file, gone.set)
+                self.remains = not await within(gone, END_SECONDS)
+                self._loop.remove_reader(self._file)
+                _reap(self._file)
+                os.close(self._file)
         finally:
-            self._loop.remove_reader(self._file)
-            _reap(self._file)
-            os.close(self._file)
+            for fd in (self._told, self.started, self.released, self._release):
+                os.close(fd)
 
 
 def _reap(pidfd: int) -> None:
@@ -295,7 +299,8 @@ def lay_out(bwrap: Path, folder: Path) -> Sandbox:
     """
     machine = platform.machine()
     if platform.system() != "Linux" or machine not in seccomp.MACHINES:
-        raise LookupError(f"agents start on Linux on {' and '.join(seccomp.MACHINES)}, and this is {platform.system()}")
+        here = f"{platform.system()} on {machine}"
+        raise LookupError(f"agents start on Linux on {' and '.join(seccomp.MACHINES)}, and this is {here}")
     python = _python()
     kit = folder / "kit"
     for made in (kit, kit / "etc"):
@@ -311,7 +316,9 @@ def lay_out(bwrap: Path, folder: Path) -> Sandbox:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write a file at once: a sandbox may be starting with the one that is there."""
+    """Write a file at once, and only where it differs: a sandbox may be starting with the one that is there."""
+    if path.is_file() and path.read_text("utf-8") == text and path.stat().st_mode & 0o777 == 0o644:
+        return
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     fresh.write_text(text, "utf-8")
     fresh.chmod(0o644)

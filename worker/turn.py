@@ -6,7 +6,7 @@ It owns the shape of a request and of a reply, and knows none of the agents.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -79,6 +79,8 @@ class TurnRequest:
     effort: str | None = None
     lodging: Lodging | None = None
     """For an agent in a sandbox alone."""
+    tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    """Called with what the agent does just now, in a few words, as far as it shows."""
 
 
 @dataclass(frozen=True, slots=True)

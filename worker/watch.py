@@ -16,6 +16,8 @@ from worker.runner import Cancelled
 
 BEAT_SECONDS = 60.0
 """Between two heartbeats of the check run (decisions.md 9)."""
+PULSE_SECONDS = 1.0
+"""Between two looks at what an agent does, for those who watch on this machine."""
 WATCH_SECONDS = 0.5
 """Between two looks at whether somebody asked the run to end."""
 
@@ -24,11 +26,16 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def watched(
-    beat: Callable[[], Awaitable[None]], cancelled: Callable[[], Awaitable[str | None]], *, sleep: Sleep = asyncio.sleep
+    beat: Callable[[], Awaitable[None]],
+    cancelled: Callable[[], Awaitable[str | None]],
+    *,
+    pulse: Callable[[], Awaitable[None]],
+    sleep: Sleep = asyncio.sleep,
 ) -> AsyncIterator[None]:
     """Renew the check run while the block goes on, and end the block within a moment of being asked to.
 
-    Raises `Cancelled` with the reason where `cancelled` returned one. A cancellation from outside stays what it is.
+    `pulse` is called far more often than `beat`: it tells those who watch on this machine, and GitHub nothing. Raises
+    `Cancelled` with the reason where `cancelled` returned one. A cancellation from outside stays what it is.
     """
     block, reasons = asyncio.current_task(), list[str]()
 
@@ -37,7 +44,11 @@ async def watched(
         if block is not None:
             block.cancel()
 
-    helpers = [asyncio.create_task(_beating(beat, sleep)), asyncio.create_task(end())]
+    helpers = [
+        asyncio.create_task(_beating(beat, BEAT_SECONDS, sleep)),
+        asyncio.create_task(_beating(pulse, PULSE_SECONDS, sleep)),
+        asyncio.create_task(end()),
+    ]
     try:
         yield
     except asyncio.CancelledError:
@@ -54,9 +65,9 @@ async def watched(
                 log(__name__).error("nobody watched the debate to its end", error=repr(failure))
 
 
-async def _beating(beat: Callable[[], Awaitable[None]], sleep: Sleep) -> None:
+async def _beating(beat: Callable[[], Awaitable[None]], seconds: float, sleep: Sleep) -> None:
     while True:
-        await sleep(BEAT_SECONDS)
+        await sleep(seconds)
         with contextlib.suppress(GitHubError, StoreAway):
             await beat()
 

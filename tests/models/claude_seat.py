@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,11 @@ from scripted_models import Model, ModelServer, Request
 from worker import process
 from worker.agents import claude
 from worker.process import Finished, Program
+from worker.tools import TOOLS
 from worker.turn import Lodging, Run, TurnReply, TurnRequest
 
-
-def program() -> Path:
-    """Return the program that the package brings."""
-    found = find_spec("claude_agent_sdk")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).with_name("_bundled") / "claude"
+CLAUDE = Path(str(distribution(TOOLS["claude"].package).locate_file(TOOLS["claude"].program)))
+"""The pinned program, where its package has it."""
 
 
 @dataclass
@@ -30,7 +26,7 @@ class Seat:
     models: ModelServer
     editing: bool = False
     home: str = "home"
-    program: Path = field(default_factory=program)
+    program: Path = CLAUDE
     finished: list[Finished] = field(default_factory=list)
 
     @property

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from telling import Story
+
 from deploy.machine import Machine, machine
 from scripted_models import ModelServer, Turn, answers, says
-from telling import Story
 
 OPENAI_KEY, ANTHROPIC_KEY = "sk-openai-canary-7f3a91", "sk-ant-canary-c02b55"
 """The providers' keys, as the worker alone knows them."""
@@ -38,8 +39,7 @@ class Real:
 @asynccontextmanager
 async def real_machine(**over: Any) -> AsyncIterator[Real]:
     """Run the pipeline in a folder that the sandbox's user can reach, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="codex-debate-test-"))
-    folder.chmod(0o711)
+    folder = _folder()
     seats = {"reviewer": "codex", "author": "claude"}
     models = {"codex_model": CODEX_MODEL, "claude_model": CLAUDE_MODEL}
     keys = {"openai_api_key": OPENAI_KEY, "anthropic_api_key": ANTHROPIC_KEY}
@@ -50,6 +50,12 @@ async def real_machine(**over: Any) -> AsyncIterator[Real]:
                 yield Real(made, server, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="codex-debate-test-"))
+    folder.chmod(0o711)
+    return folder
 
 
 async def _no_sleep(_: float) -> None:

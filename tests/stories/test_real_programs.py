@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from real import ANTHROPIC_KEY, OPENAI_KEY, Real, judges, real_machine, writes
-from scripted_models import Request, Turn, calls, faults, says
 from telling import Story, finding
+
+from scripted_models import Request, Turn, calls, faults, says
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -90,8 +91,9 @@ async def test_a_finding_is_raised_fixed_and_verified(real: Real, story: Story) 
 
 
 async def test_the_programs_change_seats(story: Story) -> None:
-    """claude reads and judges, codex edits: by patch, and by a command."""
-    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-    return sum(items) + 1\n+    return sum(items)\n*** End Patch"
+    """The other way round: claude reads and judges, codex edits, by patch and by a command."""
+    hunk = "@@\n-    return sum(items) + 1\n+    return sum(items)\n"
+    patch = f"*** Begin Patch\n*** Update File: app.py\n{hunk}*** End Patch"
     async with real_machine(reviewer="claude", author="codex") as real:
         told = await real.story("other-seats")
         real.models.anthropic.plays(

@@ -225,7 +225,7 @@ async def test_a_seat_without_a_key(tmp_path: Path) -> None:
         "failure",
         "No verdict: codex has no key: OPENAI_API_KEY is not set",
     )
-    assert "On this server, set OPENAI_API_KEY" in (end.check.summary or "")
+    assert "on this server, set OPENAI_API_KEY" in (end.check.summary or "")
     assert "--reviewer lint --author lint" in (end.check.summary or "")
     assert end.comments == []
 

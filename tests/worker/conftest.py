@@ -21,6 +21,7 @@ from bot.store.runs import Ceilings, Person, Repository, Run, SeatChoice, Starte
 from bot.store.runs import Source as Command
 from deploy.pricing import prices
 from deploy.standin import Repo, StandIn
+from tests.worker.sandboxed import cell, limited, sandbox, state  # noqa: F401 - fixtures
 from worker.agents import AGENTS
 from worker.attempt import Office
 from worker.checkout import Source, check_out

@@ -96,7 +96,7 @@ class Cell:
 
     async def beside(self, hog: Coroutine[Any, Any, Finished]) -> Finished:
         """Run a hog to its end while small programs run in a second sandbox, and are none the worse for it."""
-        with slot(self.folder) as other:
+        with slot(self.folder / "slots") as other:
             second = replace(self, user=other, folder=self.own(secrets.token_hex(4)), token=secrets.token_hex(8))
             second.own("tree")
             work, served = asyncio.ensure_future(hog), 0

@@ -27,7 +27,7 @@ DOLLAR = Reading("m", Tokens(1_000_000, 0, 0))
 
 
 def budget(**over: Any) -> TurnBudget:
-    fields = {"api": "responses", "run": "run1", "installation": 7, "run_usd": 10.0, "day_usd": 100.0}
+    fields: dict[str, Any] = {"api": "responses", "run": "run1", "installation": 7, "run_usd": 10.0, "day_usd": 100.0}
     return TurnBudget(**(fields | over))
 
 
@@ -135,7 +135,7 @@ class Away:
 
 
 async def test_what_the_store_did_not_hear_it_hears_before_the_next_call(store: Store) -> None:
-    mine = Account(budget(run_usd=1.0), prices=PRICES, counters=Away(store, 2))  # type: ignore[arg-type]
+    mine = Account(budget(run_usd=1.0), prices=PRICES, counters=Away(store, 2))
     await mine.count(DOLLAR)
     with pytest.raises(StoreAway):
         await mine.may_call()
@@ -145,7 +145,7 @@ async def test_what_the_store_did_not_hear_it_hears_before_the_next_call(store: 
 
 
 async def test_what_the_store_never_heard_is_said_in_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    mine = Account(budget(), prices=PRICES, counters=Away(store, 99))  # type: ignore[arg-type]
+    mine = Account(budget(), prices=PRICES, counters=Away(store, 99))
     counting = mine.count(DOLLAR)
     with caplog.at_level(logging.INFO):
         await mine.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,25 @@ async def test_a_cancelled_pipe_ends_its_thread() -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     assert ended == [True]
+
+
+async def test_a_sealed_output_is_nobodys_to_open() -> None:
+    """What runs beside a program as its user writes into a pipe of it through /proc, and not into a socket."""
+    script = "import os,sys; print('own', flush=True); open(f'/proc/{os.getpid()}/fd/1', 'w').write('forged')"
+    spec = Program((sys.executable, "-I", "-c", script), seconds=10)
+    assert (await run(spec)).stdout == b"own\nforged"
+    sealed = await run(replace(spec, sealed=True))
+    assert sealed.stdout == b"own\n"
+    assert b"No such device or address" in sealed.stderr
+
+
+async def test_a_sealed_output_streams_and_ends_as_any_other() -> None:
+    lines: list[bytes] = []
+    script = "import time; [print(n, flush=True) or time.sleep(0.01) for n in range(5)]"
+    spec = Program((sys.executable, "-I", "-c", script), sealed=True, on_line=lines.append, seconds=10)
+    before = len(os.listdir("/proc/self/fd"))
+    done = await run(spec)
+    assert (done.code, lines) == (0, [b"0", b"1", b"2", b"3", b"4"])
+    with pytest.raises(FileNotFoundError):
+        await run(Program(("/nowhere/program",), sealed=True))
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -55,7 +55,7 @@ async def test_the_check_run_is_renewed_even_after_a_fault(fault: Exception | No
         if fault is not None:
             raise fault
 
-    async with watched(beat, nobody, sleep=clock):
+    async with watched(beat, nobody, pulse=no_beat, sleep=clock):
         await until(beats, 3)
     assert clock.slept.count(BEAT_SECONDS) >= 3
 
@@ -70,7 +70,7 @@ async def test_whoever_asks_ends_a_turn_that_goes_on() -> None:
         return answer
 
     with pytest.raises(Cancelled) as ended:
-        async with asyncio.timeout(5), watched(no_beat, cancelled, sleep=Clock()):
+        async with asyncio.timeout(5), watched(no_beat, cancelled, pulse=no_beat, sleep=Clock()):
             await turn()
     assert ended.value.reason == "stopped"
     task = asyncio.current_task()
@@ -80,7 +80,7 @@ async def test_whoever_asks_ends_a_turn_that_goes_on() -> None:
 
 async def test_a_shutdown_is_not_mistaken_for_somebody_who_asked() -> None:
     async def debate() -> None:
-        async with watched(no_beat, nobody):
+        async with watched(no_beat, nobody, pulse=no_beat):
             await turn()
 
     task = asyncio.create_task(debate())
@@ -93,7 +93,7 @@ async def test_a_shutdown_is_not_mistaken_for_somebody_who_asked() -> None:
 async def test_when_the_block_ends_nothing_goes_on() -> None:
     before = asyncio.all_tasks()
     with pytest.raises(KeyError):
-        async with watched(no_beat, nobody):
+        async with watched(no_beat, nobody, pulse=no_beat):
             raise KeyError("the block's own")
     assert asyncio.all_tasks() == before
 
@@ -108,7 +108,7 @@ async def test_a_heart_that_stopped_is_told_to_the_log(
         beats.append(1)
         raise fault
 
-    async with watched(beat, nobody, sleep=Clock()):
+    async with watched(beat, nobody, pulse=no_beat, sleep=Clock()):
         await until(beats, 1)
         await asyncio.sleep(0)
     assert len([line for line in caplog.records if line.levelname == "ERROR"]) == told

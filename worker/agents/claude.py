@@ -17,7 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.redact import redact, visible
+from bot.redact import redact, visible, whole
+from worker.activity import of_claude
 from worker.debate.flow import TurnFailed
 from worker.process import MIB, Finished, Program
 from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
@@ -53,7 +54,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
     what the provider will refuse again, ``transport`` for what it may not, ``malformed`` for a reply that the model
     cannot bring to an end, ``timeout``, and ``environment`` where the program does not start.
     """
-    reader = _Reader()
+    reader = _Reader(request.tell)
     program = _program(request, reader)
     try:
         finished = await run(program)
@@ -182,7 +183,8 @@ class _Final(BaseModel):
 class _Reader:
     """Takes the events as they come and keeps what matters of them. What is no event, or unknown, is passed over."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
         self.final: _Final | None = None
         self.spoke = False
         """There was an event: the program did start."""
@@ -207,6 +209,8 @@ class _Reader:
                 self._note(f"A request failed ({status} {error}) and is tried again.")
             case {"type": "assistant"}:
                 self.refused = ""
+                if doing := of_claude(event):
+                    self._tell(doing)
         return self.final is not None
 
     def _end(self, event: dict[str, Any]) -> None:
@@ -246,9 +250,12 @@ def _session(session: str | None) -> str | None:
 
 
 def _log(reader: _Reader, finished: Finished) -> str:
-    """Return the tail of what the program said besides its reply; without a final event, of all that it said."""
+    """Return the tail of what the program said besides its reply; without a final event, of all that it said.
+
+    An escape in an event can spell what no file can hold.
+    """
     said = b"" if reader.final else finished.stdout[-LOG_TAIL:]
-    return (reader.log + (said + finished.stderr[-LOG_TAIL:]).decode("utf-8", "replace"))[-LOG_TAIL:]
+    return whole(reader.log + (said + finished.stderr[-LOG_TAIL:]).decode("utf-8", "replace"))[-LOG_TAIL:]
 
 
 # ---- Its failures ---------------------------------------------------------------------------------------------------
@@ -277,9 +284,16 @@ class _Case:
 
 CASES = (
     _Case(
-        lambda final: final.api_error_status in {401, 403},
+        # Without the provider's words: they may repeat a part of the key.
+        lambda final: final.api_error_status == 401,
         "refused",
         "the provider does not accept the claude key",
+        "set `ANTHROPIC_API_KEY` on this server to a valid key",
+    ),
+    _Case(
+        lambda final: final.api_error_status == 403,
+        "refused",
+        "the provider does not accept the claude key: `{words}`",
         "set `ANTHROPIC_API_KEY` on this server to a valid key",
     ),
     _Case(
@@ -359,7 +373,7 @@ def _without_end(reader: _Reader, finished: Finished, *, seconds: float) -> tupl
 
 
 _FRAME = re.compile(
-    r"^API Error:\s*(?:Request rejected \(\d+\) · )?(?:\d{3} )?"
+    r"^(?:Failed to authenticate\. )?API Error:\s*(?:Request rejected \(\d+\) · )?(?:\d{3} )?"
     r"|\s*(?:This is a server-side issue|This is usually temporary|To configure this behavior)\b.*\Z",
     re.DOTALL,
 )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bot.redact import visible, whole
+from worker.activity import of_codex
 from worker.codex_failures import INSTALL, WORDS_LIMIT, Cause, ended, refused, unstarted
 from worker.debate.flow import TurnFailed
 from worker.process import MIB, Finished, Program
@@ -56,7 +57,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
         raise TurnFailed("environment", "codex starts only in a sandbox")
     if request.session is not None and not _THREAD.fullmatch(request.session):
         raise SessionGone(request.session)  # the program would begin a new thread and not tell
-    stream = _Stream(request.session)
+    stream = _Stream(request.session, request.tell)
     try:
         finished = await run(_program(request, request.lodging, stream))
     except OSError as error:
@@ -112,7 +113,7 @@ def _argv(request: TurnRequest, lodging: Lodging, names: list[str]) -> Iterator[
 
 def _settings(request: TurnRequest, lodging: Lodging) -> dict[str, str | int | bool]:
     """Return the program's settings (agents.md 2.10). It refuses one that it does not know."""
-    off = ("plugins", "apps", "hooks", "goals", "multi_agent", "shell_snapshot", "unbounded_connection_retries")
+    off = ("plugins", "apps", "hooks", "goals", "multi_agent", "sleep_tool", "shell_snapshot")
     provider: dict[str, str | int] = {
         "name": _PROVIDER,
         "base_url": f"{lodging.api}/v1",
@@ -136,7 +137,8 @@ def _settings(request: TurnRequest, lodging: Lodging) -> dict[str, str | int | b
         "allow_login_shell": False,  # no profile is read, and the program's own ripgrep stays on the PATH
         "analytics.enabled": False,
         "check_for_update_on_startup": False,
-        **{f"features.{name}": False for name in off},
+        "agents.enabled": False,  # some models get agents of their own in spite of features.multi_agent
+        **{f"features.{name}": False for name in (*off, "unbounded_connection_retries")},
     }
 
 
@@ -177,7 +179,7 @@ _THREAD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class _Stream:
     """What the program has told so far. Lines that are no events, or unknown ones, say nothing."""
 
-    def __init__(self, session: str | None) -> None:
+    def __init__(self, session: str | None, tell: Callable[[str], None]) -> None:
         self.thread: str | None = None
         self.begun = False
         self.ended = False
@@ -187,6 +189,7 @@ class _Stream:
         """The last message: exactly what ``-o`` would write. Those before it are remarks on the way."""
         self.notes = deque[str](maxlen=20)
         self._session = session
+        self._tell = tell
 
     def take(self, line: bytes) -> bool:
         """Read a line; return whether the turn is over. Raises `SessionGone` where another thread was begun."""
@@ -196,6 +199,8 @@ class _Stream:
             except (ValueError, RecursionError):
                 return False
             self._read(event)
+            if doing := of_codex(event):
+                self._tell(doing)
         return self.ended
 
     def _read(self, event: object) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MS_REMOUNT, MS_BIND, CLONE_NEWUSER = 32, 4096, 0x10000000
+MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, CLONE_NEWUSER = 2, 4, 32, 4096, 0x10000000
 """linux/mount.h and linux/sched.h."""
 FAMILIES = {"AF_PACKET": 17, "AF_ALG": 38, "AF_VSOCK": 40}
 NOBODY = 65534
@@ -107,7 +107,8 @@ def open_files(_: Facts) -> str:
 def remount(_: Facts) -> str:
     """Probe 5: no mount can be changed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    anew = libc.mount(b"none", b"/usr", None, MS_REMOUNT | MS_BIND, None) == 0
+    flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV
+    anew = libc.mount(b"none", b"/usr", None, flags, None) == 0
     return "/usr was mounted anew, to be written" if anew else ""
 
 

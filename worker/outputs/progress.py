@@ -27,6 +27,8 @@ class SeatLine:
     working: bool = False
     began: float = 0.0
     """Seconds since 1970, while it works."""
+    activity: str = ""
+    """What it does just now, in its own words."""
     detail: str = ""
 
 
@@ -38,6 +40,10 @@ class AtWork:
     seat: str
     doing: str
     began: float
+    activity: str = ""
+    """What it does just now, in its own words."""
+    usd: float = 0.0
+    """What the turn has cost by now."""
 
 
 def progress(report: Report, at_work: AtWork | None) -> str:
@@ -45,7 +51,15 @@ def progress(report: Report, at_work: AtWork | None) -> str:
     task = report.task
     rounds = [{"number": each.number, "lines": _lines(each, report)} for each in report.record.rounds]
     if at_work is not None and report.status is None:
-        line = SeatLine(agent(report, at_work.seat), at_work.seat, at_work.doing, working=True, began=at_work.began)
+        line = SeatLine(
+            agent(report, at_work.seat),
+            at_work.seat,
+            at_work.doing,
+            usd=at_work.usd,
+            working=True,
+            began=at_work.began,
+            activity=at_work.activity,
+        )
         if not rounds or rounds[-1]["number"] != at_work.round:
             rounds.append({"number": at_work.round, "lines": []})
         rounds[-1]["lines"] = [*_lines_of(rounds[-1]), asdict(line)]
@@ -74,7 +88,7 @@ def progress(report: Report, at_work: AtWork | None) -> str:
                 }
                 for entry in ledger(report.record)
             ],
-            "usd": sum(turn.usd for turn in report.record.turns),
+            "usd": sum(turn.usd for turn in report.record.turns) + (at_work.usd if at_work else 0.0),
             "finished": report.status is not None,
             "badge": badge_line(report) if report.status is not None else "",
             "outside": [

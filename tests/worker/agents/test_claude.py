@@ -144,7 +144,7 @@ async def test_five_objects_that_do_not_fit_are_for_the_codec_to_refuse(seat: Se
 
 
 async def test_an_object_that_nobody_asked_for_is_no_reply() -> None:
-    reader = claude._Reader()
+    reader = claude._Reader(print)
     assert reader(b'{"type":"result","subtype":"success","is_error":false,"result":"x","structured_output":{"a":1}}')
     assert reader.final is not None
     request: Any = type("Request", (), {"schema": None})

@@ -15,8 +15,9 @@ from claude_seat import Seat
 
 from scripted_models import ModelServer, Turn, calls, faults, says
 from worker.agents import claude
-from worker.agents.claude import LOG_TAIL, LONGEST, OUTPUT, RETRIES, WORDS
+from worker.agents.claude import LOG_TAIL, LONGEST, RETRIES, WORDS
 from worker.debate.flow import FAILURES, TurnFailed
+from worker.process import MIB
 from worker.turn import TurnReply
 
 SESSION = "054ca690-0a3b-4cb5-9f1a-f80c933a49ca"
@@ -54,7 +55,7 @@ NO_KEY, UNPAID = "the provider does not accept the claude key", "the claude acco
 SAYS = "the provider of claude says: "
 FAULTS: dict[str, tuple[Turn, str, str, str]] = {
     "401": (faults.unauthorized(), "refused", NO_KEY, KEY),
-    "403": (faults.forbidden(), "refused", NO_KEY, KEY),
+    "403": (faults.forbidden(), "refused", f"{NO_KEY}: `The key may not use this model.`", KEY),
     "credit": (faults.credit_balance(), "refused", UNPAID, CREDIT),
     "402": (faults.refused(402, "Pay.", kind="billing_error"), "refused", UNPAID, CREDIT),
     "404": (faults.not_found(), "refused", "the provider has no model `claude-sonnet-5` for the claude key", MODEL),
@@ -99,6 +100,12 @@ async def test_what_the_provider_does_is_told_in_a_sentence(seat: Seat, name: st
     assert (failed.kind, failed.facts.hint) == (kind, hint)
     assert failed.sentence.startswith(sentence)
     assert failed.facts.log
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_refused_key_is_not_repeated(seat: Seat) -> None:
+    seat.model.plays([faults.refused(401, "This is no key: abc123.")])
+    assert (await failure(seat)).sentence == NO_KEY
 
 
 @pytest.mark.usefixtures("at_once")
@@ -157,7 +164,7 @@ async def test_a_failure_in_the_middle_of_an_editing_turn_is_one(seat: Seat) -> 
 # ---- Time -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turn", [faults.hang(), faults.silence(), faults.silence(pings=0.1)])
+@pytest.mark.parametrize("turn", [faults.hang(), faults.silence(pings=0.1)])
 async def test_a_turn_without_an_end_is_ended(seat: Seat, turn: Turn) -> None:
     seat.model.plays([turn])
     failed = await failure(seat, seconds=2)
@@ -257,6 +264,13 @@ async def test_an_error_under_the_word_success_is_a_failure(seat: Seat) -> None:
     assert (await failure(seat)).sentence == "claude broke off: `Out of luck`"
 
 
+async def test_what_no_file_can_hold_does_not_leave_the_agent(seat: Seat) -> None:
+    pretend(seat, {**END, "is_error": True, "result": "Out of \ud800 luck"})
+    failed = await failure(seat)
+    assert "Out of" in failed.sentence.encode().decode()
+    assert "Out of" in failed.facts.log.encode().decode()
+
+
 @pytest.mark.parametrize(
     ("subtype", "kind"),
     [("error_during_execution", "transport"), ("error_max_turns", "malformed"), ("error_max_budget_usd", "budget")],
@@ -288,8 +302,9 @@ async def test_a_program_that_ends_before_its_first_word(seat: Seat) -> None:
         assert (await failure(seat)).kind == kind
 
 
-async def test_a_program_that_prints_without_end(seat: Seat) -> None:
+async def test_a_program_that_prints_without_end(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude, "OUTPUT", 16 * MIB)
     pretend(seat, INIT, then="exec yes")
     failed = await failure(seat)
     assert (failed.kind, failed.sentence) == ("transport", "claude printed more than a program may")
-    assert len(seat.finished[0].stdout) == OUTPUT
+    assert len(seat.finished[0].stdout) == 16 * MIB

@@ -196,13 +196,32 @@ async def test_the_answer_is_the_last_message_as_the_program_itself_would_write_
     assert (await seat.turn()).text == last.read_bytes().decode() == parts[-1].parts[-1]
 
 
-async def test_it_has_the_tools_that_a_seat_needs_and_no_others(seat: Seat) -> None:
-    """No search of the web, no agents of its own, no goals, no plugins, no skills (agents.md 2.10)."""
+@pytest.mark.parametrize(
+    ("model", "tools"),
+    [
+        (MODEL, {"exec_command", "write_stdin", "apply_patch", "view_image", "request_user_input"}),
+        (None, {"functions", "exec", "wait", "request_user_input", "request_user_input_async"}),
+    ],
+)
+async def test_it_has_the_tools_that_a_seat_needs_and_no_others(seat: Seat, model: str | None, tools: set[str]) -> None:
+    """No search of the web, no agents of its own, no goals, no plugins, no skills, no sleep (agents.md 2.10)."""
     seat.models.openai.plays([says("Read.")])
-    await seat.turn()
-    tools = {"exec_command", "write_stdin", "apply_patch", "view_image", "request_user_input"}
-    assert set(seat.models.openai.requests[0].tools) == tools
+    await seat.turn(model=model)
+    body = seat.models.openai.requests[0].body
+    listed = [*body.get("tools", ()), *(each for item in body["input"] for each in item.get("tools", ()))]
+    listed += [each for tool in listed for each in tool.get("tools", ())]
+    assert {tool.get("name", tool["type"]) for tool in listed} == tools
     assert not (seat.sessions.parent / "skills").exists()
+
+
+async def test_it_edits_with_the_model_that_it_takes_by_itself(seat: Seat) -> None:
+    """That one writes programs, which the program runs with a second one beside it."""
+    patch = "*** Begin Patch\n*** Add File: new.py\n+x = 1\n*** End Patch\n"
+    script = f"const seen = await tools.exec_command({{cmd: 'pwd'}}); await tools.apply_patch({json.dumps(patch)});"
+    seat.models.openai.plays([calls("exec", input=f"{script} text(seen.output);"), says("Done.")])
+    assert (await seat.turn(model=None, editing=True)).text == "Done."
+    assert (seat.tree / "new.py").read_text() == "x = 1\n"
+    assert f"{seat.tree}\n" in seat.models.openai.requests[1].new_text()
 
 
 async def test_it_talks_to_nobody_but_its_provider(seat: Seat) -> None:
