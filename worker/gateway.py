@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import shutil
 import socket
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +30,7 @@ from worker import reach
 from worker.account import Account, Counters, Spent, Stopped, TurnBudget
 from worker.prices import Prices
 from worker.relay import APIS, Ask, Door, Outcome, Relay, Upstream, passed_on, refusal
+from worker.sockets import bound, short
 
 __all__ = ["APIS", "SOCKET", "Gateway", "NoKey", "OpenTurn", "Spent", "Stopped", "TurnBudget", "Upstream", "upstreams"]
 
@@ -119,7 +119,7 @@ class Gateway:
             account = Account(budget, prices=self._prices, counters=self._spending)
             turn = OpenTurn(folder, relay, account)
             try:
-                async with _served(turn, _bound(folder, budget.user)):
+                async with _served(turn, bound(folder, SOCKET, user=budget.user)):
                     yield turn
             finally:
                 await account.close()
@@ -137,7 +137,6 @@ class OpenTurn:
         self._api = relay.api
         self._account = account
         self._places = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._answering: set[asyncio.Future[None]] = set()
         self._turned_away = 0
 
     @property
@@ -152,8 +151,6 @@ class OpenTurn:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request of the program inside. Whatever it is, it is answered."""
-        answered = asyncio.get_running_loop().create_future()
-        self._answering.add(answered)
         try:
             return await self._carried(request)
         except _Refused as refused:
@@ -163,14 +160,6 @@ class OpenTurn:
             if request.transport is not None:
                 request.transport.close()
             return web.Response(status=500)
-        finally:
-            self._answering.discard(answered)
-            answered.set_result(None)
-
-    async def idle(self) -> None:
-        """Wait until no request is being answered."""
-        if self._answering:
-            await asyncio.wait(self._answering, timeout=END_SECONDS)
 
     async def _carried(self, request: web.BaseRequest) -> web.StreamResponse:
         """Make the call that a request asks for. Raises `_Refused`."""
@@ -282,39 +271,12 @@ async def _asked(api: str, body: bytes) -> reach.Asked:
 # ---- Sockets --------------------------------------------------------------------------------------------------------
 
 
-def _bound(folder: Path, user: int | None) -> socket.socket:
-    """Return a socket that lies in a folder, where the user alone can reach it. Raises OSError."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _short(folder) as short:
-            made.bind(f"{short}/{SOCKET}")
-        (folder / SOCKET).chmod(0o600)
-        if user is not None:
-            os.chown(folder / SOCKET, user, user)
-            os.chown(folder, user, user)
-        made.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
-@contextlib.contextmanager
-def _short(folder: Path) -> Iterator[str]:
-    """Yield a short name of a folder: a socket's whole path has at most 107 bytes (unix(7)), a state folder's not."""
-    own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{own}" if Path("/proc/self/fd").is_dir() else str(folder)
-    finally:
-        os.close(own)
-
-
 @contextlib.asynccontextmanager
-async def _served(turn: OpenTurn, bound: socket.socket) -> AsyncIterator[None]:
+async def _served(turn: OpenTurn, lying: socket.socket) -> AsyncIterator[None]:
     """Serve a turn at a socket until the block ends, which ends its calls too."""
     server = web.Server(turn.answer, handler_cancellation=True, **_HTTP)
     listener = await asyncio.get_running_loop().create_unix_server(
-        lambda: server() if len(server.connections) < CONNECTIONS else _Full(), sock=bound, backlog=CONNECTIONS
+        lambda: server() if len(server.connections) < CONNECTIONS else _Full(), sock=lying, backlog=CONNECTIONS
     )
     try:
         yield
@@ -322,8 +284,7 @@ async def _served(turn: OpenTurn, bound: socket.socket) -> AsyncIterator[None]:
         listener.close()
         for connection in server.connections:
             if connection.transport is not None:
-                connection.transport.abort()  # what `shutdown` does after it waited for every call to end by itself
-        await turn.idle()
+                connection.transport.abort()  # `shutdown` alone would first wait for the call to end by itself
         await server.shutdown(END_SECONDS)
 
 
@@ -343,9 +304,10 @@ def _sweep(folder: Path) -> None:
 
 
 def _alive(folder: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, _short(folder) as short:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short(folder) as place:
+        probe.settimeout(1.0)
         try:
-            probe.connect(f"{short}/{SOCKET}")
+            probe.connect(f"{place}/{SOCKET}")
         except (FileNotFoundError, ConnectionRefusedError):
             return False
     return True

@@ -22,6 +22,7 @@ from bot.redact import whole
 from worker import agents, process
 from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, Tokens, TurnFailed
 from worker.debate.task import Task
+from worker.gateway import OpenTurn
 from worker.git import PushRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
 from worker.git.brief import brief
@@ -184,23 +185,26 @@ class Hands:
             return said
         if desk.lodgings is None:
             raise TurnFailed("environment", f"{agent.name} starts only in a sandbox")
+        door: OpenTurn | None = None
         try:
             async with desk.lodgings.turn(agent.box, request) as stay:
-                try:
-                    return await agent.take_turn(stay.request, desk.hear(stay.run))
-                except TurnFailed as failure:
-                    if stop := stay.door.stopped:
-                        raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
-                    raise
-                finally:
-                    spent = stay.door.spent
-                    bill.usd += spent.usd
-                    bill.tokens += spent.tokens
-                    bill.model = spent.model or bill.model
+                door = stay.door
+                return await agent.take_turn(stay.request, desk.hear(stay.run))
+        except TurnFailed as failure:
+            stop = door.stopped if door else None
+            if stop is None:
+                raise
+            raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
         except OverQuota as error:
             raise TurnFailed("environment", f"{agent.name} {error}, and was ended") from error
         except ToolMissing as missing:
             raise TurnFailed("environment", str(missing), hint=missing.repair) from missing
+        finally:
+            # The door is closed by now: what it counted is all that there was.
+            if door is not None:
+                bill.usd += door.spent.usd
+                bill.tokens += door.spent.tokens
+                bill.model = door.spent.model or bill.model
 
     async def _request(self, step: Ask | Edit) -> agents.TurnRequest:
         """Prepare the folders of a turn and return what the agent is asked."""

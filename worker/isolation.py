@@ -23,6 +23,7 @@ from pathlib import Path
 from worker.process import Finished, Program
 from worker.sandbox import HOME, PORT, PYTHONS, SHARED_BYTES, TMP, TMP_BYTES, Room, Sandbox, lay_out
 from worker.slots import Slot, slot
+from worker.sockets import bound
 from worker.tools import INSTALL, ToolChanged, ToolMissing, pin
 
 TEST_SECONDS = 20.0
@@ -271,9 +272,8 @@ async def _outside(folder: Path, user: Slot) -> AsyncIterator[_Outside]:
             writer.close()
 
         path = folder / "api.sock"
-        server = await asyncio.start_unix_server(answer, path)
+        server = await asyncio.start_unix_server(answer, sock=bound(folder, path.name, user=user.user))
         try:
-            user.own(path)
             reached: list[tuple[str, object]] = [
                 ("inet", ("127.0.0.1", tcp.getsockname()[1])),
                 ("inet", (NOWHERE, 80)),

@@ -185,7 +185,7 @@ def _clear(folder: Path, sessions: Path) -> None:
 
 
 def tidy(folder: Path) -> int:
-    """Remove everything below a folder but folders and plain files that have no other name.
+    """Remove everything below a folder but folders and plain files.
 
     Returns the bytes of the files that are left. Whoever left them is gone by now.
     """
@@ -198,7 +198,7 @@ def tidy(folder: Path) -> int:
                 about = each.stat(follow_symlinks=False)
                 if stat.S_ISDIR(about.st_mode):
                     waiting.append(here / each.name)
-                elif stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
+                elif stat.S_ISREG(about.st_mode):
                     size += about.st_size
                 else:
                     (here / each.name).unlink()

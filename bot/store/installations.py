@@ -15,7 +15,7 @@ from bot.store.runs import Run, run_key
 SCAN_COUNT = 1000
 """Keys that one step of a search looks at."""
 
-_OF_RUN = "run|journal|task|progress|pending|showing"
+_OF_RUN = "run|journal|task|progress|pending|showing|spent"
 _OF_REPOSITORY = "claim|source|text|findings|newest|approved|seen:comment|seen:pull|seen:once:[a-z-]+"
 
 
@@ -86,6 +86,7 @@ def _about(installation_id: int, kept: Kept) -> re.Pattern[str]:
         rf"(?:intent|result):unstarted-(?:{ids})-.*",
         rf"(?:{_OF_REPOSITORY}):(?:{ids}):.*",
         rf"pace:writes/{installation_id}(?::hold)?",
+        rf"spent-on:{installation_id}:.*",
         rf"(?:intent|result):-/answer/(?:{ids})/.*",
         rf"(?:intent|result):-/reaction/(?:{names})/.*",
     )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
+from shutil import which
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from real import ANTHROPIC_KEY, OPENAI_KEY, Real, judges, real_machine, writes
 from telling import Story, finding
 
 from scripted_models import Request, Turn, calls, faults, says
+from worker import isolation
+from worker.tools import Pinned, ToolMissing, pin
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -198,6 +204,54 @@ async def test_the_ceiling_of_the_day_is_the_installations() -> None:
         again = await told.ends(checks[-1].external_id)
         assert again.state.status == "unresolved"
         assert len(real.models.openai.requests) == before, "the day is over for every run of the installation"
+
+
+async def test_the_programs_own_models() -> None:
+    """Without a model of the operator's: codex's own has one tool, which runs JavaScript (agents.md 2.3)."""
+    look = "const r = await tools.exec_command({cmd: 'cat /brief/change.diff; touch /work/probe'}); text(r.output);"
+    async with real_machine(codex_model=None, claude_model=None) as real:
+        told = await real.story("own-models")
+        real.models.openai.plays((calls("exec", input=look), judges(OPEN), judges(RESOLVED)))
+        real.models.anthropic.plays((calls("Bash", command="rm notes.txt", description="Fix"), writes("F1 fixed")))
+        await told.opens(BASE, CHANGE)
+        end = await told.reviewed()
+        looked, used = real.models.openai.requests[1], {each.model for each in _asked(real)}
+    assert end.state.status == "consensus", end.check.summary
+    assert [commit.files for commit in end.commits] == [("notes.txt",)]
+    assert "+    return sum(items) + 1" in looked.new_text()
+    assert "Read-only file system" in looked.new_text()
+    assert not {"spawn_agent", "sleep"} & looked.tools.keys()
+    assert len(used) == 2
+    assert all(model in end.comment for model in used), "the models that answered are named"
+
+
+async def test_a_machine_without_isolation_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threats.md T35: the layer and its repair stand in the check run and on ``/healthz``."""
+
+    def none(name: str, folder: Path) -> Pinned:
+        if name == "bwrap":
+            raise ToolMissing("the program bwrap is not installed", "run `pip install 'codex-debate[agents]'`")
+        return pin(name, folder)
+
+    monkeypatch.setattr(isolation, "pin", none)
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
+    async with real_machine() as real, aiohttp.ClientSession() as session:
+        told = await real.story("no-walls")
+        await told.opens(BASE, CHANGE)
+        end = await told.reviewed()
+        async with session.get(str(real.machine.github.webhook_url).replace("/webhook", "/healthz")) as response:
+            health = (response.status, await response.text())
+        asked = _asked(real)
+    assert asked == []
+    assert end.state.status == "isolation-unavailable"
+    assert (end.check.conclusion, end.check.title) == ("failure", "Not started: this worker cannot isolate agents")
+    summary = end.check.summary or ""
+    assert "Bubblewrap cannot be used: the program bwrap is not installed" in summary
+    assert "pip install 'codex-debate[agents]'" in summary
+    assert "--reviewer lint --author lint" in summary
+    assert health[0] == 503
+    assert health[1].startswith("Isolation is missing (bubblewrap): bubblewrap cannot be used")
+    assert "pip install 'codex-debate[agents]'" in health[1]
 
 
 def _asked(real: Real) -> list[Request]:

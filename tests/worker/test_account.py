@@ -126,8 +126,10 @@ class Away:
     def __init__(self, store: Store, answers: int) -> None:
         self.store = store.spending
         self.answers = answers
+        self.asked: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
         if self.answers:
             self.answers -= 1
             raise StoreAway("away")
@@ -142,6 +144,14 @@ async def test_what_the_store_did_not_hear_it_hears_before_the_next_call(store: 
     assert mine.stopped is None
     assert not await mine.may_call()
     assert (await store.spending.of_run("run1")).micro == 1_000_000
+
+
+async def test_what_the_store_heard_it_is_not_told_again(store: Store) -> None:
+    counters = Away(store, 0)
+    mine = Account(budget(), prices=PRICES, counters=counters)
+    for _ in range(5):
+        await mine.count(DOLLAR)
+    assert counters.asked == ["add"] * 5
 
 
 async def test_what_the_store_never_heard_is_said_in_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -32,6 +32,7 @@ from worker.debate.flow import Tokens
 from worker.gateway import APIS, SOCKET, Gateway, NoKey, OpenTurn, Stopped, TurnBudget, Upstream, upstreams
 from worker.prices import load
 from worker.process import Program, run
+from worker.sockets import bound
 
 PRICES = load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8"))
 OPENAI_KEY = "sk-proj-the-real-openai-key-0123456789"
@@ -241,8 +242,9 @@ async def test_no_other_protocol_is_spoken(gateway: Gateway, models: ModelServer
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "dGhlIHNhbXBsZQ=="}
     async with gateway.turn(budget(api)) as turn, program(turn) as session:
         for method in ("GET", "POST"):
-            async with session.request(method, DOORS[api], headers=upgrade) as reply:
+            async with session.request(method, DOORS[api], headers=upgrade, json=BODIES[api]) as reply:
                 assert reply.status == 403
+                assert "own model API" in message(await reply.text())
         for packing in ("gzip", "zstd", "identity, gzip"):
             async with session.post(DOORS[api], data=b"{}", headers={"Content-Encoding": packing}) as reply:
                 assert reply.status == 415
@@ -517,7 +519,7 @@ async def test_what_a_killed_worker_left_is_removed_and_what_is_served_stays(
     async with gateway.turn(budget()) as turn:
         for name in ("dead", "empty", "young"):
             (folder / name).mkdir()
-        module._bound(folder / "dead", None).close()
+        bound(folder / "dead", SOCKET).close()
         for each in (folder / "dead", folder / "empty", turn.folder):
             os.utime(each, (old, old))
         async with Gateway(ways, folder, prices=PRICES, spending=store.spending):
@@ -693,9 +695,7 @@ async def test_codex_talks_through_it(
     assert not models.strays
 
 
-async def test_claude_talks_through_it(
-    gateway: Gateway, models: ModelServer, tmp_path: Path, picture: Path
-) -> None:
+async def test_claude_talks_through_it(gateway: Gateway, models: ModelServer, tmp_path: Path, picture: Path) -> None:
     """With a command, an image, a schema, and a second turn of the same session."""
     look = [calls("Bash", command="echo 5417"), calls("Read", file_path=str(picture))]
     models.anthropic.plays([*look, answers({"ok": True})])

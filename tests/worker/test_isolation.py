@@ -66,6 +66,17 @@ async def test_it_passes_here_and_leaves_nothing(state: Path) -> None:
     assert set(os.listdir(state)) == {"kit", "slots", "tools"}  # noqa: PTH208
 
 
+async def test_it_passes_in_a_folder_with_a_long_name(state: Path) -> None:
+    """A socket's whole name may have 107 bytes (unix(7))."""
+    assert await Isolation(made(state / ("x" * 150))).lack() is None
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    folder.chmod(0o711)
+    return folder
+
+
 async def test_many_prove_it_at_once(state: Path) -> None:
     proved = Isolation(state)
     assert await asyncio.gather(*(proved.lack() for _ in range(6))) == [None] * 6

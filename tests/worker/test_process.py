@@ -143,6 +143,103 @@ async def test_a_line_that_is_not_taken_ends_the_program() -> None:
         await run(sh("echo no; sleep 60", on_line=refuse))
 
 
+async def test_a_program_that_lingers_after_its_last_word_is_ended() -> None:
+    """Well before its time is over; what it still says until then is heard."""
+    lines: list[bytes] = []
+
+    def hear(line: bytes) -> bool:
+        lines.append(line)
+        return line == b"done"
+
+    spec = sh("echo a; echo done; echo more; echo $$ >&2; exec sleep 60", on_line=hear, grace=0.2)
+    done = await run(spec)
+    assert (done.lingered, done.timed_out, done.cut, done.code) == (True, False, False, None)
+    assert (lines, done.stdout) == ([b"a", b"done", b"more"], b"a\ndone\nmore\n")
+    assert 0.2 <= done.seconds < 5
+    assert not await alive(int(done.stderr))
+
+
+async def test_a_program_that_ends_soon_after_its_last_word_has_not_lingered() -> None:
+    """Its status is its own."""
+    done = await run(sh("echo done; sleep 0.1; exit 3", on_line=lambda _: True))
+    assert (done.lingered, done.code) == (False, 3)
+    done = await run(sh("echo done; exit 3", on_line=lambda _: True, grace=0.0))
+    assert (done.lingered, done.code, done.stdout) in {(False, 3, b"done\n"), (True, None, b"done\n")}
+
+
+async def test_only_true_is_a_last_word() -> None:
+    done = await run(sh("echo a; sleep 0.4; echo b", on_line=lambda _: None, grace=0.1))
+    assert (done.lingered, done.code, done.stdout) == (False, 0, b"a\nb\n")
+
+
+async def test_limits_hold_after_the_last_word_too() -> None:
+    done = await run(sh("echo done; exec yes", on_line=lambda line: line == b"done", output_cap=10_000, grace=5.0))
+    assert (done.cut, done.lingered, done.code) == (True, False, None)
+
+
+async def test_the_last_word_may_come_without_its_newline() -> None:
+    done = await run(sh("printf done", on_line=lambda line: line == b"done"))
+    assert (done.lingered, done.code) == (False, 0)
+
+
+async def test_the_grace_is_the_time_to_end_well() -> None:
+    """It asks for 0.3 s: a grace of 2 s is enough, one of 0.05 s is not."""
+    script = "trap 'sleep 0.3; echo bye; exit' TERM; echo on; while :; do sleep 0.01; done"
+    assert (await run(sh(script, seconds=0.2, grace=2.0))).stdout == b"on\nbye\n"
+    assert (await run(sh(script, seconds=0.2, grace=0.05))).stdout == b"on\n"
+
+
+async def test_an_end_is_told_before_what_it_left_is_waited_for() -> None:
+    """Whoever knows an escaped child may end it then, and nothing waits for the outputs that it keeps open."""
+    script = (
+        "import os, time\nif os.fork():\n  time.sleep(0.3); os._exit(0)\nos.setsid(); print(os.getpid(), flush=True)"
+    )
+    heard: list[int] = []
+
+    def end() -> None:
+        for each in heard:
+            os.kill(each, 9)
+
+    spec = Program(
+        ("python3", "-c", f"{script}; time.sleep(60)"),
+        env=PATH,
+        grace=20.0,
+        on_line=lambda line: heard.append(int(line)),
+        on_end=end,
+    )
+    assert (await run(spec)).seconds < 10
+    assert not await alive(heard[0])
+
+
+async def test_open_files_are_passed_and_no_others(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    done = await run(Program(("/bin/bash", "-c", f"echo on >&{write}; ls /proc/self/fd"), pass_fds=(write,)))
+    os.close(write)
+    assert os.read(read, 10) == b"on\n"
+    os.close(read)
+    (own,) = {int(each) for each in done.stdout.split()} - {0, 1, 2, write}
+    assert own != read  # it is that of ls, which reads the folder
+
+
+if os.geteuid() == 0:
+
+    async def test_a_program_runs_as_another_user_without_any_group_of_ours() -> None:
+        done = await run(sh("id -u; id -g; id -G; cat /proc/self/status | grep -E '^Cap(Eff|Prm)'", user=60_999))
+        assert done.stdout.split()[:3] == [b"60999"] * 3
+        assert done.stdout.split()[4::2] == [b"0" * 16] * 2
+
+    async def test_another_users_program_is_ended_as_any_other() -> None:
+        done = await run(sh("trap '' TERM; sleep 60 & echo $$ $!; wait; sleep 60", user=60_999, seconds=0.3, grace=0.1))
+        assert done.timed_out
+        assert not any([await alive(int(each)) for each in done.stdout.split()])
+
+else:
+
+    async def test_only_root_may_start_programs_as_others() -> None:
+        with pytest.raises(PermissionError):
+            await run(sh("true", user=60_999))
+
+
 async def test_many_programs_side_by_side() -> None:
     done = await asyncio.gather(*(run(sh(f"echo {number}")) for number in range(40)))
     assert [int(each.stdout) for each in done] == list(range(40))
@@ -213,13 +310,17 @@ async def test_a_sealed_output_is_nobodys_to_open() -> None:
     assert b"No such device or address" in sealed.stderr
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def test_a_sealed_output_streams_and_ends_as_any_other() -> None:
     lines: list[bytes] = []
     script = "import time; [print(n, flush=True) or time.sleep(0.01) for n in range(5)]"
     spec = Program((sys.executable, "-I", "-c", script), sealed=True, on_line=lines.append, seconds=10)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     done = await run(spec)
     assert (done.code, lines) == (0, [b"0", b"1", b"2", b"3", b"4"])
     with pytest.raises(FileNotFoundError):
         await run(Program(("/nowhere/program",), sealed=True))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before

@@ -75,6 +75,25 @@ async def test_lines_come_as_they_are_written(cell: Cell) -> None:
     assert await cell.over()
 
 
+async def test_a_program_starts_in_the_tree_or_where_it_is_told(cell: Cell) -> None:
+    assert (await cell.sh("pwd")).stdout == b"/work\n"
+    assert (await cell.sh("pwd", cwd=Path("/tmp"))).stdout == b"/tmp\n"
+    assert (await cell.sh("pwd", cwd=Path("/nowhere"))).code == 1
+
+
+async def test_nobody_else_writes_to_a_programs_output(cell: Cell) -> None:
+    """Neither through its own number nor the first one's, where a pipe could be opened anew."""
+    script = 'echo own; for each in $$ 1 2; do bash -c "echo forged > /proc/$each/fd/1" >/dev/null; done'
+    done = await cell.sh(script)
+    assert done.stdout == b"own\n"
+    assert done.stderr.count(b"No such device or address") == 3
+
+
+async def test_many_run_side_by_side(cell: Cell) -> None:
+    done = await asyncio.gather(*(cell.sh(f"echo {number} > {number}; cat {number}") for number in range(12)))
+    assert [int(each.stdout) for each in done] == list(range(12))
+
+
 async def test_signals_are_as_a_shell_has_them(cell: Cell) -> None:
     """Python ignores SIGPIPE, and what it starts would go on doing so: `yes | head` would complain."""
     done = await cell.sh("yes | head -1; echo ${PIPESTATUS[*]}; yes 2>&1 >/dev/full | head -1")
@@ -250,6 +269,14 @@ def names(folder: str) -> set[str]:
     return {path.name for path in Path(folder).iterdir()}
 
 
+async def test_no_user_namespace_is_made_even_without_the_filter(cell: Cell) -> None:
+    """threats.md 4.1, L2: --disable-userns stands by itself."""
+    script = "import ctypes; print(ctypes.CDLL(None, use_errno=True).unshare(0x10000000), ctypes.get_errno())"
+    bare = replace(cell, sandbox=replace(cell.sandbox, filter=b""))
+    assert (await bare.python(script)).stdout == b"-1 %d\n" % errno.ENOSPC
+    assert (await cell.python(script)).stdout == b"-1 %d\n" % errno.EPERM
+
+
 @pytest.mark.parametrize("user", [Slot(0), *([Slot(None)] if is_root() else [])])
 async def test_refuse_root(cell: Cell, user: Slot) -> None:
     """threats.md T17."""
@@ -289,6 +316,15 @@ async def test_a_call_that_is_cancelled_while_it_starts_leaves_nothing_behind(li
         with pytest.raises(asyncio.CancelledError):
             await call
     assert await limited.over()
+
+
+async def test_a_sandbox_that_bubblewrap_leaves_behind_is_ended(limited: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it may where it is killed while it starts: here since it was not told to take its child along."""
+    monkeypatch.setattr(sandbox, "_WALLS", tuple(each for each in sandbox._WALLS if each != "--die-with-parent"))
+    done = await limited.sh(ENDLESS, seconds=0.5, grace=20.0)
+    assert limited.left() == []
+    assert done.timed_out
+    assert done.seconds < 10
 
 
 async def test_daemon_does_not_survive(limited: Cell) -> None:
@@ -452,7 +488,7 @@ async def test_the_kit_may_be_written_while_sandboxes_start(cell: Cell) -> None:
     box = lay_out(cell.sandbox.bwrap, cell.folder)
     writing = asyncio.create_task(write())
     try:
-        for _ in range(20):
+        for _ in range(10):
             done = await replace(cell, sandbox=replace(box, groups=None)).sh("echo on")
             assert (done.code, done.stdout) == (0, b"on\n")
     finally:

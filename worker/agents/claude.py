@@ -288,13 +288,13 @@ CASES = (
         lambda final: final.api_error_status == 401,
         "refused",
         "the provider does not accept the claude key",
-        "set `ANTHROPIC_API_KEY` on this server to a valid key",
+        "the operator of this server sets `ANTHROPIC_API_KEY` to a valid key",
     ),
     _Case(
         lambda final: final.api_error_status == 403,
         "refused",
         "the provider does not accept the claude key: `{words}`",
-        "set `ANTHROPIC_API_KEY` on this server to a valid key",
+        "the operator of this server sets `ANTHROPIC_API_KEY` to a valid key",
     ),
     _Case(
         # Status 400 and "Credit balance is too low", 402, or the provider's own word for it.

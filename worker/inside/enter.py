@@ -18,7 +18,7 @@ import threading
 import time
 
 CHUNK = 256 * 1024
-WAITING = 64
+WAITING = 512
 """Connections that may wait to be taken."""
 NOT_STARTED = 127
 """The exit status where the program cannot be started, as in shells."""

@@ -66,7 +66,7 @@ def environments(_: Facts) -> str:
             continue
         names = {word.partition(b"=")[0].decode("utf-8", "replace") for word in words.split(b"\0") if word}
         if (process == "1" and names) or names - OWN_NAMES:
-            return f"the environment of process {process} holds {min(names)}"
+            return f"the environment of process {process} holds {min(names - OWN_NAMES, default='a word')}"
     return ""
 
 
@@ -160,9 +160,12 @@ def gateway(facts: Facts) -> str:
     try:
         with socket.create_connection(("127.0.0.1", facts["port"]), timeout=5) as way:
             way.sendall(b"probe\n")
-            return "" if way.recv(100) == facts["word"].encode() else "somebody else answers for the gateway"
+            said = way.recv(100)
     except OSError as error:
-        return f"the gateway cannot be reached ({error.strerror})"
+        return f"the gateway cannot be reached ({error.strerror or error})"
+    if not said:
+        return "the gateway cannot be reached (the connection ends)"
+    return "" if said == facts["word"].encode() else "somebody else answers for the gateway"
 
 
 # ---- Limits ---------------------------------------------------------------------------------------------------------

@@ -49,20 +49,6 @@ class AtWork:
 def progress(report: Report, at_work: AtWork | None) -> str:
     """Return how a run stands; `at_work` is None where nobody is."""
     task = report.task
-    rounds = [{"number": each.number, "lines": _lines(each, report)} for each in report.record.rounds]
-    if at_work is not None and report.status is None:
-        line = SeatLine(
-            agent(report, at_work.seat),
-            at_work.seat,
-            at_work.doing,
-            usd=at_work.usd,
-            working=True,
-            began=at_work.began,
-            activity=at_work.activity,
-        )
-        if not rounds or rounds[-1]["number"] != at_work.round:
-            rounds.append({"number": at_work.round, "lines": []})
-        rounds[-1]["lines"] = [*_lines_of(rounds[-1]), asdict(line)]
     return json.dumps(
         {
             "run": task.run,
@@ -75,7 +61,7 @@ def progress(report: Report, at_work: AtWork | None) -> str:
             "round": at_work.round if at_work else len(report.record.rounds),
             "limit_seconds": task.limits.run_seconds,
             "limit_usd": task.limits.usd,
-            "rounds": rounds,
+            "rounds": _rounds(report, at_work),
             "findings": [
                 {
                     "id": entry.id,
@@ -97,6 +83,28 @@ def progress(report: Report, at_work: AtWork | None) -> str:
         },
         ensure_ascii=False,
     )
+
+
+def _rounds(report: Report, at_work: AtWork | None) -> list[dict[str, object]]:
+    """Return the rounds with their turns, the one that is under way last."""
+    rounds: list[dict[str, object]] = [
+        {"number": each.number, "lines": _lines(each, report)} for each in report.record.rounds
+    ]
+    if at_work is None or report.status is not None:
+        return rounds
+    line = SeatLine(
+        agent(report, at_work.seat),
+        at_work.seat,
+        at_work.doing,
+        usd=at_work.usd,
+        working=True,
+        began=at_work.began,
+        activity=at_work.activity,
+    )
+    if not rounds or rounds[-1]["number"] != at_work.round:
+        rounds.append({"number": at_work.round, "lines": []})
+    rounds[-1]["lines"] = [*_lines_of(rounds[-1]), asdict(line)]
+    return rounds
 
 
 def _outside(entry: LedgerEntry) -> bool:

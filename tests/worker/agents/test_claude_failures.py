@@ -48,7 +48,7 @@ async def failure(seat: Seat, **fields: Any) -> TurnFailed:
 # ---- The provider ---------------------------------------------------------------------------------------------------
 
 TOO_LONG = "this turn does not fit into claude's model: "
-KEY = "set `ANTHROPIC_API_KEY` on this server to a valid key"
+KEY = "the operator of this server sets `ANTHROPIC_API_KEY` to a valid key"
 CREDIT = "the operator of this server adds credit to the account behind `ANTHROPIC_API_KEY`"
 MODEL = "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model that the claude key may use"
 NO_KEY, UNPAID = "the provider does not accept the claude key", "the claude account is out of credit"

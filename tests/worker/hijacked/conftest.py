@@ -14,7 +14,8 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -29,13 +30,14 @@ from tests.worker.conftest import make_run
 from tests.worker.sandboxed import open_folder
 from worker.agents import find
 from worker.cgroup import PREFIX
-from worker.debate.task import Seat, Task
+from worker.debate.task import Seat
 from worker.gateway import Gateway, upstreams
 from worker.git.commit import Identity
 from worker.hands import Bill, Desk, Hands
 from worker.isolation import Isolation
 from worker.process import Finished, Program
 from worker.quarters import Lodgings, Programs, Quarters, Stay
+from worker.sandbox import _python
 from worker.seating import seated
 from worker.turn import Box, Run, TurnReply, TurnRequest
 
@@ -80,7 +82,8 @@ class Actor:
         return f"/home/agent/{box.sessions}"
 
     def runs(self, command: str) -> Turn:
-        """Have a command run, and wait for it."""
+        """Have a command run, and wait for it. The sandbox's Python may lie elsewhere than on its PATH."""
+        command = command.replace("python3 ", f"{_python()} ")
         if self.agent == "codex":
             return calls("exec_command", cmd=command, yield_time_ms=30_000, max_output_tokens=50_000)
         return calls("Bash", command=command)
@@ -195,11 +198,12 @@ class Lodger:
         )
 
     def _hands(self, actor: Actor) -> Hands:
-        task = Task.model_construct(seats={actor.seat: Seat(agent=actor.agent)}, head_sha="", head_tree="", commit=False)
-        nobody = cast("Any", None)  # a turn alone needs no repository, and publishes nothing
-        return Hands(
-            Desk(task, nobody, self.folder, nobody, Identity("", ""), nobody, lodgings=self.lodgings, hear=self._hear)
+        nobody: Any = None  # a turn alone needs no repository, and publishes nothing
+        task: Any = SimpleNamespace(
+            seats={actor.seat: Seat(agent=actor.agent)}, head_sha="", head_tree="", commit=False
         )
+        identity = Identity("", "")
+        return Hands(Desk(task, nobody, self.folder, nobody, identity, nobody, lodgings=self.lodgings, hear=self._hear))
 
     def _hear(self, run: Run) -> Run:
         async def heard(program: Program) -> Finished:
@@ -210,17 +214,23 @@ class Lodger:
     # ---- What is there of it ----------------------------------------------------------------------------------------
 
     def alive(self) -> set[int]:
-        """Return its processes: bubblewrap's own, and all that see its folders mounted."""
+        """Return its processes: bubblewrap's own, and all that see its folders mounted.
+
+        Their arguments are not read: the kernel lets nobody read those of a fork bomb for minutes.
+        """
         token, found = self.folder.name.encode(), set()
         for path in Path("/proc").iterdir():
-            if path.name.isdigit() and token in _read(path / "cmdline") + _read(path / "mountinfo"):
+            if not path.name.isdigit():
+                continue
+            outside = _read(path / "comm") == b"bwrap\n" and token in _read(path / "cmdline")
+            if outside or token in _read(path / "mountinfo"):
                 found.add(int(path.name))
                 self.groups |= set(_groups(path))
         return found
 
     def left(self) -> list[str]:
         """Return what is left of its turns, besides the files that may be."""
-        found = [f"process {each}: {_read(Path(f'/proc/{each}/cmdline'))!r}" for each in self.alive()]
+        found = [f"process {each}: {_read(Path(f'/proc/{each}/stat'))!r}" for each in self.alive()]
         found += [f"group {each}" for each in self.groups if each.exists()]
         found += [f"socket {stay.door.folder}" for stay in self.lodgings.stays if stay.door.folder.exists()]
         return found + [f"folder {each}" for each in self.folder.glob("turn-*")]

@@ -1,38 +1,26 @@
-"""Agents whose model has turned against the machine: what they find, change and reach in their sandbox (T14 to T19)."""
+"""What a checkout can do to the agents that are let loose on it: nothing that it holds steers them (T14)."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import platform
 import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from bot.store import Store
 from scripted_models import Turn, calls, says
 from tests.worker.hijacked.conftest import (
-    CANARY,
     CLAUDE,
     CODEX,
     READER,
     Actor,
-    House,
     Lodger,
-    canary,
-    house,
-    result,
 )
+from worker.debate.flow import TurnFailed
 from worker.process import Program
-from worker.seccomp import MACHINES
 
 EACH = pytest.mark.parametrize("actor", [CODEX, CLAUDE, READER], ids=["codex", "claude", "reading claude"])
 SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
@@ -109,10 +97,11 @@ hooks = true
 
 
 def sprung(lodger: Lodger, actor: Actor) -> set[str]:
-    """Return what of the traps came to be."""
+    """Return what of the traps came to be: the marks that were left, and what the model was told."""
     marks = {each.name for each in lodger.sessions(actor).rglob("mark-*")}
-    told = {"an instruction" for request in lodger.asked(actor) if "CANARY" in request.raw.decode()}
-    return marks | told
+    words = {"CANARY": "an instruction", "agent:x:1000": "a file of the system"}
+    asked = [request.raw.decode() for request in lodger.asked(actor)]
+    return marks | {told for word, told in words.items() if any(word in raw for raw in asked)}
 
 
 def looks_around(actor: Actor) -> Turn:
@@ -120,39 +109,6 @@ def looks_around(actor: Actor) -> Turn:
     if actor.shell:
         return actor.runs("cat sub/code.py; env | grep -i canary; ls -A /tmp $HOME")
     return calls("Read", file_path="/work/sub/code.py")
-
-
-@EACH
-async def test_nothing_that_a_checkout_holds_steers_an_agent(lodger: Lodger, actor: Actor) -> None:
-    with listening() as (port, took):
-        set_trap(lodger, actor, port)
-        first = await lodger.turn(actor, [looks_around(actor), says("Seen.")], brief="Use $trap, /trap and @AGENTS.md.")
-        await lodger.turn(actor, [says("Seen again.")], session=first.session)
-        assert not took()
-    assert sprung(lodger, actor) == set()
-    assert "x = 1" in lodger.asked(actor)[1].new_text()
-    assert {(each.key, each.model) for each in lodger.asked(actor)} == {(actor.key, actor.model)}
-    assert [stay.door.spent.refused for stay in lodger.lodgings.stays] == [0, 0], "nothing else was asked for"
-
-
-@EACH
-async def test_the_traps_would_spring(lodger: Lodger, actor: Actor) -> None:
-    """Without the flags that keep a checkout out, they do: so the test above can fail."""
-
-    def unguarded(program: Program) -> Program:
-        argv = [each for each in program.argv if each != "--setting-sources="]
-        if "project_doc_max_bytes=0" in argv:
-            argv[argv.index("project_doc_max_bytes=0")] = "project_doc_max_bytes=1000"
-        env = {**program.env, "CLAUDE_CODE_MAX_RETRIES": "0"}  # it is sent elsewhere, and does not arrive
-        return replace(program, argv=tuple(argv), env=env)
-
-    set_trap(lodger, actor, 9)
-    lodger.change = unguarded
-    try:
-        await lodger.turn(actor, [looks_around(actor), says("Seen.")])
-    except Exception:
-        pass
-    print(sprung(lodger, actor), lodger.asked(actor))
 
 
 @contextmanager
@@ -169,3 +125,38 @@ def listening() -> Iterator[tuple[int, Any]]:
             return True
 
         yield listener.getsockname()[1], took
+
+
+@EACH
+async def test_nothing_that_a_checkout_holds_steers_an_agent(lodger: Lodger, actor: Actor) -> None:
+    with listening() as (port, took):
+        set_trap(lodger, actor, port)
+        first = await lodger.turn(actor, [looks_around(actor), says("Seen.")], brief="Use $trap, /trap and @AGENTS.md.")
+        await lodger.turn(actor, [says("Seen again.")], session=first.session)
+        assert not took()
+    assert sprung(lodger, actor) == set()
+    assert "x = 1" in lodger.asked(actor)[1].new_text()
+    assert {(each.key, each.model) for each in lodger.asked(actor)} == {(actor.key, actor.model)}
+    assert [stay.door.spent.refused for stay in lodger.lodgings.stays] == [0, 0], "nothing else was asked for"
+
+
+SPRUNG = {"codex": {"an instruction"}, "claude": {"mark-SessionStart", "mark-UserPromptSubmit", "mark-helper"}}
+"""claude sends its prompt to where the checkout says, so that nothing of it is heard."""
+
+
+@EACH
+async def test_the_traps_would_spring(lodger: Lodger, actor: Actor) -> None:
+    """Without the flags that keep a checkout out, they do: so the test above can fail."""
+
+    def unguarded(program: Program) -> Program:
+        argv = [each for each in program.argv if each != "--setting-sources="]
+        if "project_doc_max_bytes=0" in argv:
+            argv[argv.index("project_doc_max_bytes=0")] = "project_doc_max_bytes=1000"
+        env = {**program.env, "CLAUDE_CODE_MAX_RETRIES": "0"}  # it is sent elsewhere, and does not arrive
+        return replace(program, argv=tuple(argv), env=env)
+
+    set_trap(lodger, actor, 9)
+    lodger.change = unguarded
+    with suppress(TurnFailed):
+        await lodger.turn(actor, [looks_around(actor), says("Seen.")])
+    assert sprung(lodger, actor) >= SPRUNG[actor.agent]

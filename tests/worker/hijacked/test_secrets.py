@@ -35,7 +35,7 @@ def surrounded(inn: House, lodger: Lodger) -> Iterator[Path]:
     """
     another = lodger.folder.with_name("another")
     files = (inn.state / "readable", another / "readable", lodger.folder / "readable")
-    argv = [lodger.lodgings.sandbox.python, "-IS", "-c", "import time; time.sleep(60)", canary()]
+    argv = [str(lodger.lodgings.sandbox.python), "-IS", "-c", "import time; time.sleep(60)", canary()]
     process = subprocess.Popen(argv, env={"SECRET": canary()}, user=lodger.lodgings.user.user)
     another.mkdir()
     try:
@@ -52,7 +52,9 @@ def surrounded(inn: House, lodger: Lodger) -> Iterator[Path]:
 
 def hunts(actor: Actor, decoy: str) -> Turn:
     """Have all looked through: what stands in the environment and the arguments is a decoy, which is found."""
-    look = "env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/*/cmdline /proc/*/environ | tr '\\0' '\\n'; ls -la /proc/*/fd"
+    look = (
+        "env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/*/cmdline /proc/*/environ | tr '\\0' '\\n'; ls -la /proc/*/fd"
+    )
     return actor.runs(look) + actor.runs(f"DECOY={decoy} python3 -IS /work/hunt.py {decoy}")
 
 
@@ -88,7 +90,18 @@ async def test_a_seat_without_a_shell_reads_no_secret_either(inn: House, lodger:
     look = Turn()
     for name in ("1/environ", "2/environ", "self/environ", "self/cmdline", "1/cmdline", "self/maps", "self/mountinfo"):
         look += calls("Read", file_path=f"/proc/{name}")
-    for place in ("/proc/self", "/proc/1", "/etc", "/home", "/opt/enter.py", "/run", "/tmp", "/base", "/brief", "/turn"):
+    for place in (
+        "/proc/self",
+        "/proc/1",
+        "/etc",
+        "/home",
+        "/opt/enter.py",
+        "/run",
+        "/tmp",
+        "/base",
+        "/brief",
+        "/turn",
+    ):
         look += calls("Grep", pattern="c[a]nary-", path=place, output_mode="content")
     look += calls("Grep", pattern="c[a]nary-", path="/work", output_mode="content")
     with surrounded(inn, lodger) as file:
@@ -98,7 +111,7 @@ async def test_a_seat_without_a_shell_reads_no_secret_either(inn: House, lodger:
 
 
 async def test_an_environment_around_the_sandbox_would_be_noticed(lodger: Lodger) -> None:
-    """bubblewrap's own environment is that of the first process inside (threats.md T16)."""
+    """Bubblewrap's own environment is that of the first process inside (threats.md T16)."""
     lodger.brings("hunt")
     lodger.weaken("", env={"SECRET": SECRETS["OPENAI_API_KEY"], "PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C"})
     await lodger.turn(CODEX, [CODEX.tries("hunt"), says("Found.")])

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from scripted_models import Turn, calls, says
+from scripted_models import calls, says
 from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, Actor, House, Lodger, result
 from worker.seccomp import MACHINES
-from worker.turn import TurnReply
 
 SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 OPEN = {"/dev/shm", "/tmp", "/home/agent"}
 """What lies in memory and goes with the sandbox."""
+MACHINE = [Path(place) for place in ("/", "/usr", "/usr/bin", "/etc", "/opt", "/home", "/tmp", "/dev/shm")]
 
 
 # ---- T17: files and mounts ------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ async def test_nothing_of_the_machine_can_be_changed(inn: House, lodger: Lodger,
         assert file.read_text() == "unchanged"
         left = {str(path.parent) for path in lodger.folder.rglob(name)}
         assert left == {str(lodger.sessions(actor)), *([str(lodger.tree)] if own else [])}
-        assert not any(Path(place, name).exists() for place in ("/", "/usr", "/etc", "/opt", "/tmp", "/home", "/dev/shm"))
+        assert [place for place in MACHINE if (place / name).exists()] == []
     finally:
         file.unlink()
 
@@ -55,7 +55,9 @@ async def test_nothing_of_the_machine_can_be_changed(inn: House, lodger: Lodger,
 async def test_a_link_of_the_author_leads_nowhere_outside(lodger: Lodger) -> None:
     """What it leaves is taken in by `worker.git.admit`, which follows no link; inside, links end in the sandbox."""
     file = bait(lodger)
-    command = f"ln -s {file} link; ln -s ../base/app.py up; echo changed > link; echo changed > up; ln {file} hard; cat link"
+    command = (
+        f"ln -s {file} link; ln -s ../base/app.py up; echo changed > link; echo changed > up; ln {file} hard; cat link"
+    )
     await lodger.turn(CLAUDE, [CLAUDE.runs(command), says("Nothing.")])
     assert (file.read_text(), (lodger.folder / "base" / "app.py").read_text()) == ("unchanged", "x = 1\n")
     assert not (lodger.tree / "hard").exists()

@@ -12,17 +12,25 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 32, 4096, 16384, 1 << 18, 2
 NEWUSER, NEWNS = 0x10000000, 0x20000
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
-"""linux/mount.h, linux/sched.h, and the numbers that these calls have on all processors."""
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+HERE = -100
+"""linux/mount.h, linux/sched.h, linux/fcntl.h (AT_FDCWD), and the numbers that these calls have on all processors."""
 PLACES = (
     *("/", "/usr", "/usr/bin", "/usr/lib", "/etc", "/opt", "/opt/tool", "/run", "/run/gateway", "/home", "/proc"),
     *("/dev", "/dev/shm", "/tmp", "/home/agent", "/work", "/base", "/brief", "/turn", "/work/..", "/proc/1/root/usr"),
 )
-SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger", "/proc/sys/vm/drop_caches")
+SETTINGS = (
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sysrq-trigger",
+    "/proc/sys/vm/drop_caches",
+)
 MOUNTED = ("/", "/usr", "/work", "/base", "/brief", "/turn", "/opt/tool", "/run/gateway", "/etc/passwd")
 PROGRAMS = (
     *("mount -o remount,rw,bind /usr", "mount -t tmpfs none /tmp", "mount --bind /tmp /etc", "umount -l /usr"),
@@ -36,14 +44,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 def main(argv: list[str]) -> int:
     name, *others = argv
     written = [place for place in (*PLACES, *others) if writes(Path(place, name))]
-    done = [what for what, attempt in attempts().items() if attempt()]
-    done += [line for line in PROGRAMS if runs(line)]
-    sys.stdout.write(json.dumps({"written": written, "done": done}) + "\n")
+    could = [what for what, attempt in attempts().items() if attempt()]
+    could += [line for line in PROGRAMS if runs(line)]
+    sys.stdout.write(json.dumps({"written": written, "done": could}) + "\n")
     return 0
 
 
 def writes(path: Path) -> bool:
-    """Try to make a file, and to have others reach it by another name."""
+    """Try to make a file."""
     try:
         path.write_text("changed")
     except OSError:
@@ -57,31 +65,35 @@ def attempts() -> dict[str, Callable[[], bool]]:
     for place in MOUNTED:
         where = place.encode()
         tried |= {
-            f"remount {place}": lambda where=where: mounted(where, MS_REMOUNT | MS_BIND),
-            f"remount all of {place}": lambda where=where: mounted(where, MS_REMOUNT),
-            f"private {place}": lambda where=where: mounted(where, MS_PRIVATE | MS_REC),
-            f"bind over {place}": lambda where=where: libc.mount(b"/tmp", where, None, MS_BIND, None) == 0,
-            f"unmount {place}": lambda where=where: libc.umount2(where, MNT_DETACH) == 0,
-            f"open_tree {place}": lambda where=where: libc.syscall(OPEN_TREE, -100, where, 1) >= 0,
+            f"remount {place}": partial(mounted, b"none", where, MS_REMOUNT | MS_BIND),
+            f"remount all of {place}": partial(mounted, b"none", where, MS_REMOUNT),
+            f"private {place}": partial(mounted, b"none", where, MS_PRIVATE | MS_REC),
+            f"bind over {place}": partial(mounted, b"/tmp", where, MS_BIND),
+            f"unmount {place}": partial(done, "umount2", where, MNT_DETACH),
+            f"open_tree {place}": partial(done, "syscall", OPEN_TREE, HERE, where, 1),
         }
-    for kind in ("mnt", "user", "net", "pid"):
-        tried[f"setns {kind}"] = lambda kind=kind: entered(kind)
+    tried |= {f"setns {kind}": partial(entered, kind) for kind in ("mnt", "user", "net", "pid")}
+    tried |= {f"open {path}": partial(opens, path) for path in SETTINGS}
     return tried | {
-        "mount_setattr": lambda: libc.syscall(MOUNT_SETATTR, -100, b"/usr", 0, None, 0) == 0,
-        "move_mount": lambda: libc.syscall(MOVE_MOUNT, -100, b"/tmp", -100, b"/etc", 0) == 0,
-        "a user namespace": lambda: apart(NEWUSER),
-        "a mount namespace": lambda: apart(NEWNS),
-        "both": lambda: apart(NEWUSER | NEWNS),
-        "chroot": lambda: libc.chroot(b"/tmp") == 0,
-        "pivot_root": lambda: libc.syscall(155 if os.uname().machine == "x86_64" else 41, b"/tmp", b"/tmp") == 0,
-        "become root": lambda: libc.setuid(0) == 0,
-        "be another": lambda: libc.setuid(60_800) == 0,
-        **{f"open {path}": lambda path=path: opens(path) for path in SETTINGS},
+        "mount_setattr": partial(done, "syscall", MOUNT_SETATTR, HERE, b"/usr", 0, None, 0),
+        "move_mount": partial(done, "syscall", MOVE_MOUNT, HERE, b"/tmp", HERE, b"/etc", 0),
+        "a user namespace": partial(apart, NEWUSER),
+        "a mount namespace": partial(apart, NEWNS),
+        "both": partial(apart, NEWUSER | NEWNS),
+        "chroot": partial(done, "chroot", b"/tmp"),
+        "pivot_root": partial(done, "syscall", PIVOT_ROOT[os.uname().machine], b"/tmp", b"/tmp"),
+        "become root": partial(done, "setuid", 0),
+        "be another": partial(done, "setuid", 60_800),
     }
 
 
-def mounted(where: bytes, flags: int) -> bool:
-    return bool(libc.mount(b"none", where, None, flags, None) == 0)
+def done(call: str, *arguments: object) -> bool:
+    """Make a call of the C library and tell whether it was let through."""
+    return bool(getattr(libc, call)(*arguments) >= 0)
+
+
+def mounted(what: bytes, where: bytes, flags: int) -> bool:
+    return done("mount", what, where, None, flags, None)
 
 
 def entered(kind: str) -> bool:
@@ -91,7 +103,7 @@ def entered(kind: str) -> bool:
     except OSError:
         return False
     try:
-        return bool(libc.setns(file, 0) == 0)
+        return done("setns", file, 0)
     finally:
         os.close(file)
 
