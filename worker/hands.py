@@ -74,6 +74,7 @@ class Bill:
 
     usd: float = 0.0
     tokens: Tokens = Tokens()
+    unpriced: bool = False
     model: str | None = None
     """The model that answered last."""
 
@@ -142,7 +143,7 @@ class Hands:
                     raise _given_up(failures, bill, seconds=time.monotonic() - began) from failure
                 await self.desk.sleep(WAITS[min(len(failures), len(WAITS)) - 1])
                 continue
-            reply = replace(reply, usd=bill.usd, tokens=bill.tokens, model=bill.model)
+            reply = replace(reply, usd=bill.usd, tokens=bill.tokens, unpriced=bill.unpriced, model=bill.model)
             return replace(reply, seconds=time.monotonic() - began, attempts=len(failures) + 1)
 
     async def _attempt(self, step: Ask | Edit, bill: Bill) -> Reply:
@@ -204,6 +205,7 @@ class Hands:
             if door is not None:
                 bill.usd += door.spent.usd
                 bill.tokens += door.spent.tokens
+                bill.unpriced = bill.unpriced or door.spent.unpriced
                 bill.model = door.spent.model or bill.model
 
     async def _request(self, step: Ask | Edit) -> agents.TurnRequest:
@@ -320,5 +322,6 @@ def _given_up(failures: list[TurnFailed], bill: Bill, *, seconds: float) -> Turn
         seconds=seconds,
         usd=bill.usd,
         tokens=bill.tokens,
+        unpriced=bill.unpriced,
         log="\n".join(f"[attempt {n}] {failure.facts.log}" for n, failure in enumerate(failures, 1))[-LOG_TAIL:],
     )

@@ -106,17 +106,24 @@ class Turn:
     seconds: float = 0.0
     usd: float = 0.0
     tokens: Tokens = Tokens()
+    unpriced: bool = False
+    """The model has no price of its own: `usd` counts it as the dearest there is."""
     attempts: int = 1
 
     @classmethod
     def of(cls, reply: Reply) -> Turn:
         """Return the facts of a reply."""
-        return cls(reply.agent, reply.model, reply.seconds, reply.usd, reply.tokens, reply.attempts)
+        known = {name: getattr(reply, name) for name in _USED}
+        return cls(reply.agent, reply.model, **known)
 
     @classmethod
     def lost(cls, failure: Failure) -> Turn:
         """Return what is known of a turn that failed: what it took."""
-        return cls("", None, failure.seconds, failure.usd, failure.tokens, failure.attempts)
+        return cls("", **{name: getattr(failure, name) for name in _USED})
+
+
+_USED = ("seconds", "usd", "tokens", "unpriced", "attempts")
+"""What a turn took, by the names that a reply, a failure and a turn have in common."""
 
 
 @dataclass(frozen=True, slots=True)

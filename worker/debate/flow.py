@@ -158,6 +158,8 @@ class Reply:
     usd: float = 0.0
     """Of all attempts, those that failed included; so are `tokens`."""
     tokens: Tokens = Tokens()
+    unpriced: bool = False
+    """The model has no price of its own: `usd` counts it as the dearest there is."""
     attempts: int = 1
     edited: Edited | None = None
 
@@ -195,6 +197,8 @@ class Failure:
     seconds: float = 0.0
     usd: float = 0.0
     tokens: Tokens = Tokens()
+    unpriced: bool = False
+    """As in `Reply`."""
     log: str = ""
     """The tail of the attempts' own output."""
 

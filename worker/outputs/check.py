@@ -28,6 +28,7 @@ from worker.outputs.parts import (
     section,
     time_of,
     told_rounds,
+    unpriced,
     unread,
     used_by,
 )
@@ -238,7 +239,9 @@ def _facts(page: Page) -> str:
     each = [f"{name} {money(cost_of(report, seat))}" for name, seat in zip(names, (REVIEWER, AUTHOR), strict=True)]
     split = f" ({', '.join(each)})" if names[0] != names[1] else ""
     tokens = used_by(report)
-    limit = f"of at most {money(report.task.limits.usd)}.{f' {tokens}.' if tokens else ''}"
+    guess = unpriced(report)
+    more = "".join(f" {each}." for each in (tokens, f"{guess[:1].upper()}{guess[1:]}") if each)
+    limit = f"of at most {money(report.task.limits.usd)}.{more}"
     read, files = read_files(report)
     coverage = f"Coverage: {read} of {count(files, 'changed file')} read."
     for word, kind in (("Skipped", "skipped"), ("Cut", "cut")):

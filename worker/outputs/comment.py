@@ -24,6 +24,7 @@ from worker.outputs.parts import (
     section,
     time_of,
     told_rounds,
+    unpriced,
     unread,
     used_by,
 )
@@ -148,7 +149,7 @@ def facts(report: Report) -> str:
         seats(report),
         f"base {short(report.task.merge_base)}",
         time_of(report),
-        money(cost_of(report)),
+        f"{money(cost_of(report))}{f' ({guess})' if (guess := unpriced(report)) else ''}",
         used_by(report),
         ", ".join(coverage),
         f"run {code(report.task.run)}",

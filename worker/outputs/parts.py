@@ -290,6 +290,13 @@ def used_by(report: Report) -> str:
     return used(sum((turn.tokens for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat)), Tokens()))
 
 
+def unpriced(report: Report) -> str:
+    """Return which models the table of prices does not have, for the reader of a cost; nothing where it has all."""
+    turns = (turn for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat) if turn.unpriced)
+    names = list(dict.fromkeys(inline(turn.model or "a model", cell=False) for turn in turns))
+    return f"no price is known for {join_words(names)}, counted as the dearest" if names else ""
+
+
 NARROWED = "The tree is too large: only the folders of changed files were read"
 """The coverage line's words for a tree above decisions.md 2.3's ceiling."""
 

@@ -437,8 +437,16 @@ def test_a_round_that_left_a_finding_unanswered(consensus: Report) -> None:
         ("same state", "after 4 rounds, the last three alike:", "Three rounds alike."),
         ("time", "after 4 rounds, out of time:", "Out of time."),
         ("money", "after 4 rounds, ceiling reached, $10.00 spent:", "Ceiling reached: out of money."),
-            ("day", "after 4 rounds, ceiling reached, the money for today is spent:", "Ceiling reached: out of money for today."),
-            ("calls", "after 4 rounds, ceiling reached, one turn called its model too often:", "Ceiling reached: too many calls."),
+        (
+            "day",
+            "after 4 rounds, ceiling reached, the money for today is spent:",
+            "Ceiling reached: out of money for today.",
+        ),
+        (
+            "calls",
+            "after 4 rounds, ceiling reached, one turn called its model too often:",
+            "Ceiling reached: too many calls.",
+        ),
     ],
 )
 def test_each_backstop_is_named(unresolved: Report, reason: str, said: str, ended: str) -> None:

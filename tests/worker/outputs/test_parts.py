@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from worker.debate.findings import Record
+from worker.debate.findings import Record, Round, Turn
+from worker.debate.flow import Failure, Tokens
 from worker.debate.task import ChangedFile
-from worker.outputs.parts import Page, cost_of, finding_table, round_table, seats, section, time_of, told_rounds, unread
+from worker.outputs.check import render_check
+from worker.outputs.comment import render_comment
+from worker.outputs.parts import (
+    Page,
+    cost_of,
+    finding_table,
+    round_table,
+    seats,
+    section,
+    time_of,
+    told_rounds,
+    unpriced,
+    unread,
+    used_by,
+)
 from worker.outputs.report import Report
 
 HOME = "https://github.com/tidemark-coop/tidebook"
@@ -107,3 +122,48 @@ def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> No
     report = replace(consensus, task=consensus.task.model_copy(update={"files": files}))
     assert unread(report, "skipped") == "`0.bin` (binary), `1.bin` (binary), `2.bin` (binary) and 2 more"
     assert unread(report, "cut") == ""
+
+
+def with_turns(report: Report, **over: object) -> Report:
+    """Return a report in which each turn of a reviewer took what is said."""
+    record = report.record
+    rounds = tuple(replace(each, review=replace(each.review or Turn("codex"), **over)) for each in record.rounds)  # type: ignore[arg-type]
+    return replace(report, record=replace(record, rounds=rounds))
+
+
+def test_tokens_stand_beside_the_money(consensus: Report) -> None:
+    assert used_by(consensus) == "", "where nobody counted, nothing is told"
+    report = with_turns(consensus, tokens=Tokens(20_000, 15_000, 1_000))
+    assert used_by(report) == "63,000 tokens, 75% of the input cached"
+    assert " · $1.42 · 63,000 tokens, 75% of the input cached · read 14 of 15 files" in render_comment(report)
+    cost = (
+        "Cost: 11 min, $1.42 (codex $0.79, claude $0.63), of at most $5.00. 63,000 tokens, 75% of the input cached.\n"
+    )
+    assert cost in render_check(report).summary
+
+
+def test_a_model_without_a_price_is_named(consensus: Report) -> None:
+    """decisions.md 7: an unknown model counts at the dearest row and says so."""
+    assert unpriced(consensus) == ""
+    report = with_turns(consensus, unpriced=True)
+    said = "no price is known for gpt-6.1-sol, counted as the dearest"
+    assert f"$1.42 ({said})" in render_comment(report)
+    assert f" {said[:1].upper()}{said[1:]}.\n" in render_check(report).summary
+
+
+def test_the_turn_that_asked_what_is_left_is_paid_for_too(unresolved: Report) -> None:
+    before = cost_of(unresolved)
+    closing = Turn("codex", "gpt-6.1-sol", seconds=60, usd=0.5, tokens=Tokens(100, 0, 10))
+    report = replace(unresolved, record=replace(unresolved.record, closing=closing))
+    assert round(cost_of(report) - before, 2) == 0.5
+    assert used_by(report) == "110 tokens"
+
+
+def test_what_a_turn_took_that_failed_is_told(consensus: Report) -> None:
+    failure = Failure("refused", "out of credit", seconds=3.0, usd=0.25, tokens=Tokens(9, 0, 1), attempts=2)
+    lost = Turn.lost(failure)
+    assert (lost.seconds, lost.usd, lost.tokens, lost.attempts) == (3.0, 0.25, Tokens(9, 0, 1), 2)
+    report = replace(
+        consensus, record=replace(consensus.record, rounds=(*consensus.record.rounds, Round(4, review=lost)))
+    )
+    assert round(cost_of(report), 2) == 1.67
