@@ -10,6 +10,7 @@ from deploy.source import NoDebate
 from worker import agents
 from worker.isolation import Isolation
 from worker.quarters import Lack, Programs
+from worker.unwalled import isolation_of
 
 BOTH = {"reviewer": "codex", "author": "claude"}
 """The seats where nobody chose and both can be started."""
@@ -56,7 +57,7 @@ class _Look:
     """What can be started here."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
-        self._isolation = Isolation(folder)
+        self._isolation = isolation_of(settings.model_copy(update={"state_dir": folder}))
         self._programs = Programs(settings, tools(settings, folder))
 
     async def both(self) -> Lack | None:

@@ -89,6 +89,11 @@ async def attempt(wish: Wish, settings: Settings) -> int:
         raise NoDebate(
             "the text of --command holds no command.\nFor example: --command '/codex-debate review --max-rounds 3'"
         )
+    if settings.isolation == "none" and wish.repo is None:
+        raise NoDebate(
+            "CODEX_DEBATE_ISOLATION=none goes only with a repository of your own.\n"
+            "Name it with --repo, or take the setting away"
+        )
     kept = settings.state_dir / "try"
     await asyncio.to_thread(_make_room, kept)
     work = await asyncio.to_thread(_make_work)
@@ -97,7 +102,7 @@ async def attempt(wish: Wish, settings: Settings) -> int:
         with (work / LOG_NAME).open("w", encoding="utf-8") as log:
             configure("json", stream=log)
             seated = await seats(wish.reviewer, wish.author, settings, folder=work / STATE)
-            view = View(source=_where(source), left_out=_left_out(source), note=seated.note)
+            view = View(source=_where(source), left_out=_left_out(source), note=_note(seated.note, settings))
             display = Display(Console(stderr=True), view)
             where = tools(settings, work / STATE)
             async with machine(work, tools=where, reviewer=seated.reviewer, author=seated.author) as running:
@@ -211,6 +216,12 @@ def _write(folder: Path, told: Told, log: Path) -> None:
     check = told.check or {}
     (folder / "check.md").write_text(f"# {check.get('title', '')}\n\n{check.get('summary', '')}\n", encoding="utf-8")
     shutil.copyfile(log, folder / LOG_NAME)
+
+
+def _note(seats: str, settings: Settings) -> str:
+    """Return the first lines: who sits where nobody chose, and that there are no walls."""
+    walls = "No isolation, as you chose: agents run as you, on this machine." if settings.isolation == "none" else ""
+    return " ".join(filter(None, [seats, walls]))
 
 
 def _make_work() -> Path:

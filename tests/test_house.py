@@ -166,19 +166,15 @@ def test_github_is_known_in_one_room() -> None:
 
 
 def test_programs_are_started_in_one_place() -> None:
+    starting = {"Popen", "create_subprocess_exec", "create_subprocess_shell", "posix_spawn"}
+    of_os = {"system", "execv", "execvpe", "fork"}
     starters = {
         path.as_posix()
         for path in MODULES
         for node in ast.walk(tree(path))
-        if (
-            isinstance(node, ast.Attribute)
-            and node.attr in {"Popen", "create_subprocess_exec", "create_subprocess_shell"}
-        )
-        or (
-            isinstance(node, ast.Attribute)
-            and node.attr in {"system", "execv", "execvpe", "fork"}
-            and ast.unparse(node.value) == "os"
-        )
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (node.func.attr in starting or (node.func.attr in of_os and ast.unparse(node.func.value) == "os"))
     }
     # The stand-in streams git over HTTP and gives its hook pipes: there git serves, and is not run to its end. What
     # runs inside a sandbox has nothing of ours to call.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 from bot import replies
@@ -172,6 +173,7 @@ class Attempt:
         run, store = self.run, self.office.store
         protocol = PROTOCOLS[run.kind]
         await self.world.still_current()
+        await asyncio.to_thread(_make_private, self.folder)
         await teller.beat()
         fresh = await store.runs.task(run.id) is None
         task = await self._task(mirror, protocol)
@@ -311,6 +313,12 @@ class Attempt:
 CHANGED = "the rules of this debate changed with an update of this server, and a new debate takes its place"
 NOT_HERE = "this App may not work here any more"
 LOOK = "its log names the cause; write the command again when it is mended"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a run's folder. Others of this machine may pass through those above it, and see nothing of it."""
+    folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _check_deaths(deaths: int) -> None:

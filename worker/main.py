@@ -22,10 +22,10 @@ from worker.attempt import Office
 from worker.gateway import Gateway, upstreams
 from worker.git import installed
 from worker.git.mirror import Mirrors
-from worker.isolation import Isolation
 from worker.job import debate
 from worker.prices import Prices
 from worker.quarters import Programs, Quarters
+from worker.unwalled import isolation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def _quarters(settings: Settings, store: Store, supplies: Supplies) -> Asy
     async with Gateway(
         upstreams(settings), state / "gateway", prices=supplies.prices, spending=store.spending
     ) as gateway:
-        yield Quarters(Programs(settings, supplies.tools or state / "tools"), Isolation(state), gateway)
+        yield Quarters(Programs(settings, supplies.tools or state / "tools"), isolation_of(settings), gateway)
 
 
 async def take_run(ctx: dict[str, Any], run_id: str) -> None:

@@ -13,21 +13,18 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
 
+from worker.child import Child
 from worker.waits import to_the_end, within
 
 T = TypeVar("T")
 
 MIB = 1024 * 1024
-ERRORS_KEPT = 64 * 1024
-"""Bytes of standard error that a piped program's `Pipe.errors` gives back."""
 CHUNK = 256 * 1024
 """Bytes that are read of an output at once."""
 
@@ -83,7 +80,7 @@ async def run(spec: Program) -> Finished:
     Cancelling the call ends the program (SIGTERM, after `grace` SIGKILL) before the cancellation goes on.
     """
     began = time.monotonic()
-    with _started(spec, stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+    with started(spec, stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         session = _Session(spec, child)
         try:
             await session.connect()
@@ -104,127 +101,12 @@ async def run(spec: Program) -> Finished:
     )
 
 
-class Pipe:
-    """A running program's pipes, for code that runs in a thread and streams more than memory should hold."""
-
-    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], child: _Child, errors: IO[bytes]) -> None:
-        self.stdin = stdin
-        self.stdout = stdout
-        self._child = child
-        self._errors = errors
-
-    def finish(self) -> int:
-        """Close the program's standard input, wait for its end and return its exit status."""
-        with contextlib.suppress(BrokenPipeError):
-            self.stdin.close()
-        self._child.gone.wait()
-        return self._child.code
-
-    def errors(self) -> bytes:
-        """Return the beginning of what the program wrote to standard error."""
-        self._errors.seek(0)
-        return self._errors.read(ERRORS_KEPT)
-
-
-async def pipe(spec: Program, use: Callable[[Pipe], T]) -> T:
-    """Start a program, call `use` with its pipes in a thread, end the program, and return what `use` returned.
-
-    `spec.stdin`, `output_cap` and `on_line` play no part. Raises TimeoutError when `seconds` are over, OSError where
-    the program cannot be started, and whatever `use` raises. On cancellation the program is killed and the thread
-    awaited, so that `use` is not at work any more when the call ends: it sees its pipes close.
-    """
-    loop = asyncio.get_running_loop()
-    with tempfile.TemporaryFile() as errors, _started(spec, stdin=subprocess.PIPE, stderr=errors) as child:
-        stdin, stdout = child.popen.stdin, child.popen.stdout
-        if stdin is None or stdout is None:  # pragma: no cover - both were asked for
-            raise OSError("a program was started without its pipes")
-        timed_out: list[bool] = []
-
-        def give_up() -> None:
-            timed_out.append(True)
-            child.kill(signal.SIGKILL)
-
-        timer = loop.call_later(spec.seconds, give_up)
-        work = asyncio.ensure_future(asyncio.to_thread(use, Pipe(stdin, stdout, child, errors)))
-        try:
-            result = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            child.kill(signal.SIGKILL)
-            await to_the_end(asyncio.wait([work]))
-            if work.done() and not work.cancelled():
-                work.exception()  # it is the cancellation's doing, and told to nobody
-            raise
-        except Exception as error:
-            if timed_out:
-                raise TimeoutError(_too_long(spec)) from error
-            raise
-        finally:
-            timer.cancel()
-            child.kill(signal.SIGKILL)
-            await to_the_end(_gone(child).wait())
-    if timed_out:
-        raise TimeoutError(_too_long(spec))
-    return result
-
-
 # ---- One child ------------------------------------------------------------------------------------------------------
 
 
-class _Child:
-    """A started program: its group, and the thread that waits for its end."""
-
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
-        self.popen = popen
-        self.gone = threading.Event()
-        self.code = 0
-        self._lock = threading.Lock()
-        self._reaped = False
-        self._callbacks: list[Callable[[], None]] = []
-        self._thread = threading.Thread(target=self._watch, name=f"wait-{popen.pid}", daemon=True)
-        self._thread.start()
-
-    def kill(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group, as long as its leader is ours to name."""
-        with self._lock:
-            if not self._reaped:
-                self._signal(number)
-
-    def when_gone(self, callback: Callable[[], None]) -> None:
-        """Call back, in the waiting thread, when the program has ended; at once where it has."""
-        with self._lock:
-            if not self.gone.is_set():
-                self._callbacks.append(callback)
-                return
-        callback()
-
-    def _watch(self) -> None:
-        # The leader stays a zombie while its group is killed: only so is its number certainly still the group's.
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT)
-            with self._lock:
-                self._signal(signal.SIGKILL)
-                self.code = self.popen.wait()
-                self._reaped = True
-        else:  # pragma: no cover - macOS
-            code = self.popen.wait()
-            with self._lock:
-                self.code = code
-                self._signal(signal.SIGKILL)
-                self._reaped = True
-        with self._lock:
-            self.gone.set()
-            callbacks = self._callbacks
-        for callback in callbacks:
-            callback()
-
-    def _signal(self, number: signal.Signals) -> None:
-        # PermissionError: macOS says so of a group of which only zombies are left.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.popen.pid, number)
-
-
 @contextlib.contextmanager
-def _started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[_Child]:
+def started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[Child]:
+    """Start a program, yield it, and close what is open of it. Raises OSError where it cannot be started."""
     with contextlib.ExitStack() as stack:
         ours, theirs = _sealed(stack) if spec.sealed else (None, None)
         popen = subprocess.Popen(  # noqa: S603 - argv lists only, never a shell; what is run is the caller's part
@@ -245,7 +127,7 @@ def _started(spec: Program, *, stdin: int, stderr: int | IO[bytes]) -> Iterator[
             theirs.close()
             popen.stdout = ours
         try:
-            yield _Child(popen)
+            yield Child(popen)
         finally:
             for stream in (popen.stdin, popen.stdout, popen.stderr):
                 if stream is not None:
@@ -260,20 +142,16 @@ def _sealed(stack: contextlib.ExitStack) -> tuple[IO[bytes], socket.socket]:
     return stack.enter_context(os.fdopen(ours.detach(), "rb", buffering=0)), theirs
 
 
-def _gone(child: _Child) -> asyncio.Event:
+def gone(child: Child) -> asyncio.Event:
     """Return an event of this loop that is set when a child has ended."""
     loop = asyncio.get_running_loop()
-    gone = asyncio.Event()
+    event = asyncio.Event()
 
     def tell() -> None:
-        loop.call_soon_threadsafe(gone.set)
+        loop.call_soon_threadsafe(event.set)
 
     child.when_gone(tell)
-    return gone
-
-
-def _too_long(spec: Program) -> str:
-    return f"{Path(os.fsdecode(spec.argv[0])).name} took longer than {spec.seconds:g} s"
+    return event
 
 
 # ---- One run --------------------------------------------------------------------------------------------------------
@@ -291,7 +169,7 @@ class _Output:
 class _Session:
     """A program in the loop's care: reads both outputs, feeds the input, watches the clock and the end."""
 
-    def __init__(self, spec: Program, child: _Child) -> None:
+    def __init__(self, spec: Program, child: Child) -> None:
         self.spec = spec
         self.child = child
         self.outputs = (_Output(), _Output())
@@ -302,7 +180,7 @@ class _Session:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()  # the program is to be ended: a limit was reached, or a line was not taken
         self._said = asyncio.Event()  # the program has said its last word
-        self._gone = _gone(child)
+        self._gone = gone(child)
         self._drained = asyncio.Event()
         self._rest = memoryview(spec.stdin)
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -25,10 +26,11 @@ from worker.git.tree import empty
 from worker.isolation import Isolation
 from worker.process import Finished, Program
 from worker.quota import within_quota
-from worker.sandbox import API, BASE, HOME, NOTES, TMP, TOOL, TREE, TURN, Room, Sandbox
+from worker.sandbox import Places, Room, Sandbox
 from worker.slots import Slot, slot
 from worker.tools import Pinned, ToolMissing, pin
 from worker.turn import Box, Lodging, Run, TurnRequest
+from worker.unwalled import NoIsolation, Unwalled
 
 SESSION_BYTES = 64 * 1024 * 1024
 """Of a seat's session files (decisions.md 3.3). A session that grew larger is forgotten: the seat starts cold."""
@@ -84,7 +86,7 @@ class Quarters:
     """What one worker has to put agents up."""
 
     programs: Programs
-    isolation: Isolation
+    isolation: Isolation | NoIsolation
     gateway: Gateway
 
     @contextlib.contextmanager
@@ -111,7 +113,7 @@ class Lodgings:
     """The quarters of one run: its sandboxes, its user, and whom its turns are charged to."""
 
     quarters: Quarters
-    sandbox: Sandbox
+    sandbox: Sandbox | Unwalled
     user: Slot
     budget: TurnBudget
     """Whom its turns are charged to, and up to how much; the API is each agent's own."""
@@ -133,7 +135,8 @@ class Lodgings:
                     sessions=(request.session_dir, box.sessions),
                     gateway=door.folder / SOCKET,
                 )
-                yield Stay(_inside(request, tool, folder), self._runner(room), door)
+                places = await asyncio.to_thread(self.sandbox.places, room)
+                yield Stay(_inside(request, tool.program, places), self._runner(room), door)
         finally:
             await asyncio.to_thread(_clear, folder, request.session_dir)
 
@@ -165,11 +168,24 @@ class Lodgings:
 SCHEMA = "schema.json"
 
 
-def _inside(request: TurnRequest, tool: Pinned, folder: Path) -> TurnRequest:
-    """Return a request with the paths as they are inside."""
-    schema = TURN / SCHEMA if (folder / SCHEMA).exists() else None
-    lodging = Lodging(program=TOOL / tool.program, home=HOME, tmp=TMP, api=API, schema=schema)
-    return replace(request, tree=TREE, base=BASE, notes=NOTES, session_dir=HOME, lodging=lodging)
+_NAMED = re.compile(r"(?<=`)/(brief|base)(?=[/`])")
+"""How briefs name the two folders beside the tree (decisions.md 2.4)."""
+
+
+def _inside(request: TurnRequest, program: str, places: Places) -> TurnRequest:
+    """Return a request with the paths as the agent's program sees them."""
+    schema = places.turn / SCHEMA if request.schema is not None else None
+    lodging = Lodging(program=places.tool / program, home=places.home, tmp=places.tmp, api=places.api, schema=schema)
+    known = {"brief": str(places.notes), "base": str(places.base)}
+    return replace(
+        request,
+        brief=_NAMED.sub(lambda found: known[found[1]], request.brief),
+        tree=places.tree,
+        base=places.base,
+        notes=places.notes,
+        session_dir=places.home,
+        lodging=lodging,
+    )
 
 
 def _clear(folder: Path, sessions: Path) -> None:

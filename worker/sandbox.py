@@ -84,6 +84,24 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where a program finds what its room holds."""
+
+    tree: Path
+    base: Path
+    notes: Path
+    turn: Path
+    home: Path
+    tmp: Path
+    tool: Path
+    api: str
+    """The address of its model API."""
+
+
+INSIDE = Places(TREE, BASE, NOTES, TURN, home=HOME, tmp=TMP, tool=TOOL, api=API)
+
+
+@dataclass(frozen=True, slots=True)
 class Sandbox:
     """How sandboxes are made on this machine."""
 
@@ -95,6 +113,10 @@ class Sandbox:
     groups: cgroup.Place | None
     filter: bytes = b""
     """The filter of system calls."""
+
+    def places(self, _: Room) -> Places:
+        """Return where things are inside, in every room alike."""
+        return INSIDE
 
     async def run(self, spec: Program, room: Room, slot: Slot) -> Finished:
         """Run a program to its end in a sandbox of its own, as `worker.process.run` does outside.

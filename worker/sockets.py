@@ -24,7 +24,7 @@ def bound(folder: Path, name: str, *, user: int | None = None) -> socket.socket:
         if user is not None:
             os.chown(folder / name, user, user)
             os.chown(folder, user, user)
-        made.setblocking(False)
+        made.settimeout(0)
     except BaseException:
         made.close()
         raise

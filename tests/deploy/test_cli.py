@@ -224,6 +224,15 @@ def test_isolation_none_is_for_try_alone(tmp_path: Path) -> None:
     assert "goes only with `codex-debate try`" in done.stderr
 
 
+def test_isolation_none_is_for_a_repository_of_ones_own(tmp_path: Path) -> None:
+    done = run(tmp_path, "try", CODEX_DEBATE_ISOLATION="none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "codex-debate: CODEX_DEBATE_ISOLATION=none goes only with a repository of your own.\n"
+        "Name it with --repo, or take the setting away\n"
+    )
+
+
 def test_a_detached_head_and_a_named_base(tmp_path: Path, repo: Path) -> None:
     head, base = git(repo, "rev-parse", "tides"), git(repo, "rev-parse", "main")
     git(repo, "checkout", "--quiet", "--force", "--detach", head)

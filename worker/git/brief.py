@@ -20,7 +20,8 @@ from worker.git import GitFailed, GitRefused, git, plain, program, sha
 from worker.git.entries import GITLINK, chunks
 from worker.git.mirror import TOO_LARGE, Mirror
 from worker.git.paths import MAX_DEPTH, is_generated, shown
-from worker.process import CHUNK, Pipe, pipe
+from worker.pipe import Pipe, pipe
+from worker.process import CHUNK
 
 DIFF_BYTES = 200_000
 """Bytes of a diff, at most (decisions.md 6.1)."""

@@ -16,7 +16,8 @@ from typing import IO, NamedTuple
 from worker.git import GitFailed, GitRefused, git, plain, program, sha
 from worker.git.mirror import TOO_LARGE, Mirror
 from worker.git.paths import MAX_DEPTH, has_controls, is_git, is_unwritten, join, shown
-from worker.process import CHUNK, Pipe, pipe
+from worker.pipe import Pipe, pipe
+from worker.process import CHUNK
 
 MAX_ENTRIES = 200_000
 MAX_BYTES = 2 * 1024**3

@@ -175,7 +175,7 @@ class Mirrors:
         """Return a repository's mirror; an empty one is made where there is none."""
         path = self.root / f"{int(repository_id)}.git"
         if not path.exists():
-            self.root.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             async with lock(path.with_suffix(".lock"), exclusive=True):
                 if not path.exists():
                     await _create(path)

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +37,7 @@ from worker.hands import Bill, Desk, Hands
 from worker.isolation import Isolation
 from worker.process import Finished, Program
 from worker.quarters import Lodgings, Programs, Quarters, Stay
-from worker.sandbox import _python
+from worker.sandbox import Sandbox, _python
 from worker.seating import seated
 from worker.turn import Box, Run, TurnReply, TurnRequest
 
@@ -136,6 +136,16 @@ class Lodger:
         """The last turn."""
         return self.lodgings.stays[-1]
 
+    @property
+    def sandbox(self) -> Sandbox:
+        """How its next sandboxes are made."""
+        assert isinstance(self.lodgings.sandbox, Sandbox)
+        return self.lodgings.sandbox
+
+    @sandbox.setter
+    def sandbox(self, sandbox: Sandbox) -> None:
+        self.lodgings = replace(self.lodgings, sandbox=sandbox)
+
     def model(self, actor: Actor) -> Model:
         return self.models.openai if actor.agent == "codex" else self.models.anthropic
 
@@ -162,14 +172,14 @@ class Lodger:
 
         `change` is Python that changes ``argv``, bubblewrap's command line; `env` is its environment.
         """
-        sandbox = self.lodgings.sandbox
+        sandbox = self.sandbox
         launcher = self.folder / "launcher"
         launcher.write_text(
             f"#!{sandbox.python} -IS\nimport os, sys\nargv = sys.argv[1:]\n{change}\n"
             f"os.execve({str(sandbox.bwrap)!r}, ['bwrap', *argv], {env or {}!r})\n"
         )
         launcher.chmod(0o755)
-        self.lodgings = replace(self.lodgings, sandbox=replace(sandbox, bwrap=launcher))
+        self.sandbox = replace(sandbox, bwrap=launcher)
 
     async def turn(self, actor: Actor, script: Script | None = None, **fields: Any) -> TurnReply:
         """Take a turn as the worker's hands do; any field of its request may be one's own."""
@@ -271,7 +281,7 @@ class House:
         try:
             async with seated(self.quarters, run, day_usd=1000.0) as lodgings:
                 assert lodgings is not None
-                watched = Watched(lodgings.quarters, lodgings.sandbox, lodgings.user, lodgings.budget)
+                watched = Watched(**{each.name: getattr(lodgings, each.name) for each in fields(lodgings)})
                 lodger = Lodger(folder, watched, self.models)
                 yield lodger
                 assert lodger.left() == []

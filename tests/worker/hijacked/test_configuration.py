@@ -12,13 +12,7 @@ from typing import Any
 import pytest
 
 from scripted_models import Turn, calls, says
-from tests.worker.hijacked.conftest import (
-    CLAUDE,
-    CODEX,
-    READER,
-    Actor,
-    Lodger,
-)
+from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, Actor, Lodger
 from worker.debate.flow import TurnFailed
 from worker.process import Program
 
@@ -144,7 +138,7 @@ SPRUNG = {"codex": {"an instruction"}, "claude": {"mark-SessionStart", "mark-Use
 """claude sends its prompt to where the checkout says, so that nothing of it is heard."""
 
 
-@EACH
+@SHELLS
 async def test_the_traps_would_spring(lodger: Lodger, actor: Actor) -> None:
     """Without the flags that keep a checkout out, they do: so the test above can fail."""
 

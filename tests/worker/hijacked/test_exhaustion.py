@@ -21,7 +21,7 @@ from worker.process import MIB
 from worker.sandbox import SHARED_BYTES, TMP_BYTES
 
 SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
-SECONDS = 5.0
+SECONDS = 4.0
 LATE = 3.0
 """So much later than its limit a turn has ended, and nothing of it is left (threats.md 128)."""
 
@@ -55,7 +55,9 @@ async def neighbour(inn: House, actor: Actor) -> AsyncIterator[None]:
 
     async def stay() -> tuple[str, str]:
         async with inn.run() as run:
-            reply = await run.turn(other, [other.runs("sleep 1; echo $((6 * 7))"), says("All is well.")], seconds=20)
+            reply = await run.turn(
+                other, [other.runs("sleep 1; echo $((271 * 828))"), says("All is well.")], seconds=20
+            )
             return reply.text, run.asked(other)[-1].new_text()
 
     work = asyncio.ensure_future(stay())
@@ -63,7 +65,7 @@ async def neighbour(inn: House, actor: Actor) -> AsyncIterator[None]:
         yield
         said, heard = await work
         assert said == "All is well."
-        assert "42" in heard
+        assert "224388" in heard
     finally:
         work.cancel()
 
@@ -93,7 +95,7 @@ async def test_a_fork_bomb_ends_with_its_turn(inn: House, lodger: Lodger, actor:
 async def test_a_memory_hog_meets_its_limit(
     inn: House, lodger: Lodger, monkeypatch: pytest.MonkeyPatch, actor: Actor
 ) -> None:
-    if lodger.lodgings.sandbox.groups:  # else the limit is one of addresses, of which claude needs as many as there are
+    if lodger.sandbox.groups:  # else the limit is one of addresses, of which claude needs as many as there are
         monkeypatch.setattr(sandbox, "MEMORY_BYTES", 1024 * MIB)
     async with neighbour(inn, actor):
         said = await end_of(lodger, actor, HOG, seconds=20)
@@ -131,13 +133,15 @@ FLOODS = {
     "without a name": (HIDE, WROTE if is_root() else "met a disk that is nearly full"),
     "out of sight": (DIG, MADE),
 }
+CASES = [(flood, place) for flood in ("bytes", "files") for place in PLACES]
+CASES += [("without a name", "codex's sessions"), ("out of sight", "the tree")]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize(("flood", "place"), CASES)
 async def test_a_full_disk_is_not_waited_for(
-    lodger: Lodger, monkeypatch: pytest.MonkeyPatch, place: str, flood: str
+    lodger: Lodger, monkeypatch: pytest.MonkeyPatch, flood: str, place: str
 ) -> None:
+    """Nor do files count less whose name is gone, or too long: without users of their own, the disk's reserve does."""
     monkeypatch.setattr(quota, "GROWTH_BYTES", 40 * MIB)
     monkeypatch.setattr(quota, "GROWTH_FILES", 1000)
     if flood == "without a name":

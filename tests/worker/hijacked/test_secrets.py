@@ -35,7 +35,7 @@ def surrounded(inn: House, lodger: Lodger) -> Iterator[Path]:
     """
     another = lodger.folder.with_name("another")
     files = (inn.state / "readable", another / "readable", lodger.folder / "readable")
-    argv = [str(lodger.lodgings.sandbox.python), "-IS", "-c", "import time; time.sleep(60)", canary()]
+    argv = [str(lodger.sandbox.python), "-IS", "-c", "import time; time.sleep(60)", canary()]
     process = subprocess.Popen(argv, env={"SECRET": canary()}, user=lodger.lodgings.user.user)
     another.mkdir()
     try:

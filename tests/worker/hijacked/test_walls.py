@@ -92,7 +92,7 @@ async def test_privileges_would_be_noticed(lodger: Lodger) -> None:
     bait(lodger).unlink()
     lodger.brings("walls")
     lodger.weaken("argv[argv.index('--cap-drop')] = '--cap-add'; argv.remove('--disable-userns')")
-    lodger.lodgings = replace(lodger.lodgings, sandbox=replace(lodger.lodgings.sandbox, filter=b""))
+    lodger.sandbox = replace(lodger.sandbox, filter=b"")
     await lodger.turn(CODEX, [CODEX.tries("walls", "mark"), says("Changed.")])
     done = set(result(lodger.asked(CODEX)[1].new_text())["done"])
     assert {"chroot", "a mount namespace", "a user namespace"} <= done
@@ -132,7 +132,7 @@ async def test_the_kernel_refuses_what_no_agent_needs(lodger: Lodger, actor: Act
 
 
 async def test_without_the_filter_it_would_not(lodger: Lodger) -> None:
-    lodger.lodgings = replace(lodger.lodgings, sandbox=replace(lodger.lodgings.sandbox, filter=b""))
+    lodger.sandbox = replace(lodger.sandbox, filter=b"")
     told = await asked_of_the_kernel(lodger, CODEX)
     let_through = {name for name, error in told.items() if error not in {"EPERM", "ENOSYS", "EAFNOSUPPORT"}}
     assert {"ptrace", "io_uring_setup"} & let_through
