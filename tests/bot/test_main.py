@@ -79,10 +79,13 @@ async def test_a_store_that_is_away_is_named(world: Any, monkeypatch: pytest.Mon
 async def test_what_a_worker_lacks_is_named(world: Any) -> None:
     """threats.md T35: a worker without isolation does not hide it."""
     await world.store.health.report("worker", ("Isolation is missing: user namespaces are off.",))
-    async with running(world.bot.settings, world.store) as port, aiohttp.ClientSession() as session:
-        async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
-            assert response.status == 503
-            assert await response.text() == "Isolation is missing: user namespaces are off.\n"
+    async with (
+        running(world.bot.settings, world.store) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/healthz") as response,
+    ):
+        assert response.status == 503
+        assert await response.text() == "Isolation is missing: user namespaces are off.\n"
 
 
 def test_each_bot_counts_for_itself() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from worker.sockets import bound, short
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_socket_is_its_owners_alone(tmp_path: Path) -> None:
@@ -23,7 +26,7 @@ async def test_a_long_folder_is_no_obstacle(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
     served = asyncio.Event()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.set()
@@ -38,13 +41,13 @@ async def test_a_long_folder_is_no_obstacle(tmp_path: Path) -> None:
     server.close()
     await server.wait_closed()
     await asyncio.sleep(0)
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert open_files() <= before + 2
 
 
 def test_what_cannot_be_bound_leaves_nothing_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with pytest.raises(OSError, match="in use"), bound(tmp_path, "api.sock"):
         bound(tmp_path, "api.sock")
     with pytest.raises(FileNotFoundError):
         bound(tmp_path / "nowhere", "api.sock")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from claude_seat import Seat
 
+from claude_seat import Seat
 from scripted_models import Call, ModelServer, Turn, answers, calls, says
 from worker.agents import claude
 from worker.agents.claude import BOX, EDITING, EFFORTS, READING, SHORTEST

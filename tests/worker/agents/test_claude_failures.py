@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from claude_seat import Seat
 
+from claude_seat import Seat
 from scripted_models import ModelServer, Turn, calls, faults, says
 from worker.agents import claude
 from worker.agents.claude import LOG_TAIL, LONGEST, RETRIES, WORDS

@@ -17,7 +17,7 @@ from scripted_models import ModelServer
 from scripted_models.asking import Asking
 from scripted_models.script_file import ScriptError, play_file
 
-MODELS = Path(__file__).parent
+MODELS = Path(__file__).parents[1]
 
 
 def written(folder: Path, script: Any) -> Path:
