@@ -40,8 +40,9 @@ class Place:
     """Where groups can be made."""
 
     folders: tuple[Path, ...]
+    """Of memory, of processes and, if there is one, of processors; version 2: one folder for all."""
     unified: bool
-    """Version 2: one folder with all limits."""
+    """Version 2."""
 
 
 def find(root: Path = ROOT, own: Path = OWN) -> Place | None:
@@ -56,7 +57,9 @@ def find(root: Path = ROOT, own: Path = OWN) -> Place | None:
     else:
         folders = tuple(root / name / paths.get(name, "/").lstrip("/") for name in ("memory", "pids"))
         usable = all((each / "tasks").exists() and os.access(each, os.W_OK) for each in folders)
-        place = Place(folders, unified=False) if usable else None
+        share = root / "cpu" / paths.get("cpu", "/").lstrip("/")
+        shares = (share,) if (share / "cpu.shares").exists() and os.access(share, os.W_OK) else ()
+        place = Place((*folders, *shares), unified=False) if usable else None
     if place is not None:
         _sweep(place)
     return place
@@ -78,6 +81,8 @@ def _unified(folder: Path) -> Place | None:
         for process in processes:
             (inner / "cgroup.procs").write_text(str(process), "ascii")
         (folder / "cgroup.subtree_control").write_text("+memory +pids", "ascii")
+        with contextlib.suppress(OSError):  # without it, a sandbox gets as much of the processors as the worker
+            (folder / "cgroup.subtree_control").write_text("+cpu", "ascii")
     except OSError:
         return None
     return Place((folder,), unified=True)
@@ -129,20 +134,23 @@ def make(place: Place, limits: Limits) -> Group:
 
 
 def _limit(folders: tuple[Path, ...], limits: Limits, *, unified: bool) -> None:
+    memory, pids, *cpu = folders * 3 if unified else folders
     values = [
-        ("memory.max" if unified else "memory.limit_in_bytes", limits.memory, True),
-        # Without these two, what is over the limit is swapped out, and one process dies where all shall.
-        ("memory.swap.max" if unified else "memory.memsw.limit_in_bytes", 0 if unified else limits.memory, False),
-        ("memory.oom.group" if unified else "memory.swappiness", 1 if unified else 0, False),
-        ("pids.max", limits.processes, True),
+        (memory, "memory.max" if unified else "memory.limit_in_bytes", limits.memory),
+        (pids, "pids.max", limits.processes),
     ]
-    for name, value, needed in values:
-        folder = folders[-1] if name.startswith("pids") else folders[0]
-        try:
+    for folder, name, value in values:
+        (folder / name).write_text(str(value), "ascii")
+    wished = [
+        # Without these two, what is over the limit is swapped out, and one process dies where all shall.
+        (memory, "memory.swap.max" if unified else "memory.memsw.limit_in_bytes", 0 if unified else limits.memory),
+        (memory, "memory.oom.group" if unified else "memory.swappiness", 1 if unified else 0),
+        # Half of what the worker gets where both want all: it looks after the sandbox.
+        *((folder, "cpu.weight" if unified else "cpu.shares", 50 if unified else 512) for folder in cpu[:1]),
+    ]
+    for folder, name, value in wished:
+        with contextlib.suppress(OSError):
             (folder / name).write_text(str(value), "ascii")
-        except OSError:
-            if needed:
-                raise
 
 
 def _remove(folder: Path) -> None:

@@ -34,6 +34,8 @@ from worker.unwalled import NoIsolation, Unwalled
 
 SESSION_BYTES = 64 * 1024 * 1024
 """Of a seat's session files (decisions.md 3.3). A session that grew larger is forgotten: the seat starts cold."""
+SESSION_FILES = 1000
+"""Files and folders of a seat's sessions. A turn of either program leaves fewer than ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,8 @@ def _clear(folder: Path, sessions: Path) -> None:
     """Remove a turn's own folder, and of its session's what is no session file (decisions.md 3.3)."""
     empty(folder)
     try:
-        too_much = tidy(sessions) > SESSION_BYTES
+        size, files = tidy(sessions)
+        too_much = size > SESSION_BYTES or files > SESSION_FILES
     except OSError:  # deeper than a path may be long, or a file that will not go: no session file is like that
         too_much = True
     if too_much:
@@ -200,22 +203,24 @@ def _clear(folder: Path, sessions: Path) -> None:
         sessions.mkdir(parents=True, exist_ok=True)
 
 
-def tidy(folder: Path) -> int:
+def tidy(folder: Path) -> tuple[int, int]:
     """Remove everything below a folder but folders and plain files.
 
-    Returns the bytes of the files that are left. Whoever left them is gone by now.
+    Returns the bytes of the files that are left, and how many files and folders. Whoever left them is gone by now.
     """
-    size, waiting = 0, [folder]
+    size = files = 0
+    waiting = [folder]
     while waiting:
         here = waiting.pop()
         here.chmod(0o700)
         with os.scandir(here) as found:
             for each in found:
                 about = each.stat(follow_symlinks=False)
+                files += 1
                 if stat.S_ISDIR(about.st_mode):
                     waiting.append(here / each.name)
                 elif stat.S_ISREG(about.st_mode):
                     size += about.st_size
                 else:
                     (here / each.name).unlink()
-    return size
+    return size, files

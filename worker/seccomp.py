@@ -119,6 +119,7 @@ _SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}
 """socket and socketpair."""
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
+_FALLOCATE = {"x86_64": 285, "aarch64": 47}
 _IOCTL = {"x86_64": 16, "aarch64": 29}
 
 FAMILIES = (1, 2, 10, 16)
@@ -145,6 +146,8 @@ def program(machine: str) -> bytes:
         body += [_op(_AT_LEAST, known.foreign, 0, 1), _op(_RETURN, refuse)]
     for number in sorted(known.numbers.values()):
         body += [_op(_EQUAL, number, 0, 1), _op(_RETURN, refuse)]
+    # It takes a whole disk in a moment, before anybody can look; every library writes where it is not there.
+    body += [_op(_EQUAL, _FALLOCATE[machine], 0, 1), _op(_RETURN, _ERROR | errno.EOPNOTSUPP)]
     # Its flags lie in memory, which no filter can read; every library falls back on clone.
     body += [_op(_EQUAL, _CLONE3, 0, 1), _op(_RETURN, absent)]
     body += [_op(_EQUAL, _CLONE[machine], 0, 3), _op(_LOAD, _ARGUMENT), _op(_ANY_BIT, NEW_NAMESPACES, 0, 1)]

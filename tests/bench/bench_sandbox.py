@@ -46,7 +46,7 @@ from worker.gateway import SOCKET, Gateway, TurnBudget, upstreams
 from worker.isolation import Isolation
 from worker.process import Finished, Program
 from worker.quarters import Lodgings, Programs, Quarters
-from worker.sandbox import TREE, Room
+from worker.sandbox import TREE, Room, Sandbox
 from worker.turn import Box, Lodging, TurnRequest
 
 TRUE = Program(("/bin/true",))
@@ -173,7 +173,8 @@ async def starts(made: Ground, times: int) -> str:
                 partial(timed, lambda: lodgings.sandbox.run(TRUE, small, lodgings.user)),
                 partial(timed, lambda: lodgings.sandbox.run(TRUE, room, lodgings.user)),
             )
-    limits = "control groups" if lodgings.sandbox.groups else "limits of each process"
+    walls = lodgings.sandbox
+    limits = "control groups" if isinstance(walls, Sandbox) and walls.groups else "limits of each process"
     lines = [f"start of /bin/true, {times} times each, limits by {limits}:", f"  outside: {_ms(outside)}"]
     for name, arm in (("with the tree alone", bare), ("with all that a turn has", whole)):
         added = (statistics.median(arm) - statistics.median(outside)) * 1000

@@ -75,6 +75,15 @@ def test_version_1_has_its_limits_in_two_folders(first: Path) -> None:
     assert (read(memory)["cgroup.procs"], read(pids)["cgroup.procs"]) == ("1234", "1234")
 
 
+def test_version_1_gives_a_sandbox_half_of_the_workers_share(first: Path) -> None:
+    (first / "cpu/b/c").mkdir(parents=True)
+    (first / "cpu/b/c/cpu.shares").write_text("1024")
+    place = find(first, first / "own")
+    assert place == Place((first / "memory/a", first / "pids/b/c", first / "cpu/b/c"), unified=False)
+    *_, share = make(place, LIMITS).folders
+    assert read(share) == {"cpu.shares": "512"}
+
+
 def read(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
@@ -96,7 +105,7 @@ def test_version_2_is_found_and_the_worker_steps_aside(second: Path) -> None:
     """A group that has groups below it holds no process itself (cgroups(7), no internal processes)."""
     assert find(second, second / "own") == Place((second / "w",), unified=True)
     assert (second / "w" / WORKER / "cgroup.procs").read_text() == str(os.getpid())
-    assert (second / "w" / "cgroup.subtree_control").read_text() == "+memory +pids"
+    assert (second / "w" / "cgroup.subtree_control").read_text() == "+cpu", "after memory and pids, which must be had"
 
 
 def test_the_workers_children_step_aside_with_it(second: Path) -> None:
@@ -146,6 +155,7 @@ def test_version_2_has_its_limits_in_one_folder(second: Path) -> None:
         "memory.swap.max": "0",
         "memory.oom.group": "1",
         "pids.max": "40",
+        "cpu.weight": "50",
     }
     group.add(1234)
     assert read(folder)["cgroup.procs"] == "1234"

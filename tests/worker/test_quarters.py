@@ -11,7 +11,7 @@ import pytest
 
 from bot.settings import Settings
 from worker.agents import AGENTS
-from worker.quarters import SESSION_BYTES, Lack, Programs, _clear, key_of, tidy
+from worker.quarters import SESSION_BYTES, SESSION_FILES, Lack, Programs, _clear, key_of, tidy
 from worker.tools import TOOLS, Tool
 
 CODEX, CLAUDE = AGENTS["codex"].box, AGENTS["claude"].box
@@ -72,7 +72,7 @@ def test_only_plain_files_are_kept(tmp_path: Path) -> None:
     os.mkfifo(folder / "fifo")
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(folder / "socket"))
-    assert tidy(folder) == 3
+    assert tidy(folder) == (3, 7)
     assert sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*")) == [
         "2026",
         "2026/11",
@@ -89,6 +89,15 @@ def test_a_session_that_grew_too_large_is_forgotten(tmp_path: Path) -> None:
     _clear(turn, sessions)
     assert list(sessions.iterdir()) == []
     assert not turn.exists()
+
+
+def test_a_session_of_too_many_files_is_forgotten(tmp_path: Path) -> None:
+    sessions, turn = tmp_path / "sessions", tmp_path / "turn"
+    turn.mkdir()
+    for number in range(SESSION_FILES + 1):
+        (sessions / str(number)).mkdir(parents=True)
+    _clear(turn, sessions)
+    assert list(sessions.iterdir()) == []
 
 
 def test_a_session_folder_that_cannot_be_gone_through_is_forgotten(tmp_path: Path) -> None:

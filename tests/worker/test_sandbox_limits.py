@@ -215,6 +215,7 @@ calls, clone = json.loads(sys.argv[1]), int(sys.argv[2])
 print(json.dumps({
     "calls": {name: says(libc.syscall(number, -1, -1, -1, -1, -1, -1)) for name, number in calls.items()},
     "clone3": says(libc.syscall(435, None, 0)),
+    "fallocate": says(libc.syscall(int(sys.argv[4]), 1, 0, 0, 1)),
     "spaces": {flag: says(libc.syscall(clone, int(flag) | 17, None, None, None, None)) for flag in sys.argv[3].split()},
     "sockets": {family: opens(family, socket.socket) for family in range(46)},
     "pairs": {family: opens(family, socket.socketpair) for family in range(46)},
@@ -228,7 +229,8 @@ SPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40
 async def probe_calls(cell: Cell) -> dict[str, Any]:
     flags = " ".join(map(str, SPACES))
     clone = str(seccomp._CLONE[platform.machine()])
-    seen: dict[str, Any] = await cell.told(CALLS, json.dumps(MACHINE.numbers), clone, flags)
+    fallocate = str(seccomp._FALLOCATE[platform.machine()])
+    seen: dict[str, Any] = await cell.told(CALLS, json.dumps(MACHINE.numbers), clone, flags, fallocate)
     return seen
 
 
@@ -238,6 +240,7 @@ async def test_syscall_matrix(cell: Cell) -> None:
     assert len(seen["calls"]) + len(SPACES) + 2 >= 27
     assert seen["calls"] == dict.fromkeys(MACHINE.numbers, errno.EPERM)
     assert seen["clone3"] == errno.ENOSYS
+    assert seen["fallocate"] == errno.EOPNOTSUPP
     assert seen["spaces"] == {str(flag): errno.EPERM for flag in SPACES}
     assert seen["terminal"] == [errno.EPERM, errno.EPERM]
     allowed = {str(each) for each in seccomp.FAMILIES}
@@ -248,6 +251,7 @@ async def test_syscall_matrix(cell: Cell) -> None:
     answered = [name for name, said in bare["calls"].items() if said not in {errno.EPERM, errno.ENOSYS}]
     assert len(answered) > 15
     assert bare["clone3"] == errno.EINVAL
+    assert bare["fallocate"] != errno.EOPNOTSUPP
     assert errno.EPERM not in bare["terminal"]
 
 

@@ -78,8 +78,8 @@ def wanted(machine: str, number: int, arguments: tuple[int, ...]) -> str | int:
         return errno.EPERM
     if number in MACHINES[machine].numbers.values():
         return errno.EPERM
-    if number == clone3:
-        return errno.ENOSYS
+    if number in {clone3, FALLOCATE[machine]}:
+        return errno.ENOSYS if number == clone3 else errno.EOPNOTSUPP
     if number in {socket, socketpair} and low[0] not in FAMILIES:
         return errno.EAFNOSUPPORT
     namespaces = any(low[0] & flag for flag in SPACES)
@@ -88,6 +88,7 @@ def wanted(machine: str, number: int, arguments: tuple[int, ...]) -> str | int:
     return ALLOW
 
 
+FALLOCATE = {"x86_64": 285, "aarch64": 47}
 SPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """CLONE_NEWNS, -NEWCGROUP, -NEWUTS, -NEWIPC, -NEWUSER, -NEWPID, -NEWNET."""
 

@@ -241,7 +241,7 @@ async def test_a_gateway_that_breaks_off_is_seen(way: Way) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("how", [CLOSES, RESETS])
+@pytest.mark.parametrize("how", [CLOSES, RESETS], ids=["closes", "resets"])
 async def test_a_client_that_goes_away_is_seen_by_the_gateway(way: Way, how: bytes) -> None:
     """In the middle of a stream: the gateway must not go on paying for what nobody hears."""
 
@@ -273,7 +273,7 @@ async def seen(way: Way) -> None:
     pytest.fail("the gateway never learns of it")
 
 
-@pytest.mark.parametrize("how", [CLOSES, RESETS])
+@pytest.mark.parametrize("how", [CLOSES, RESETS], ids=["closes", "resets"])
 async def test_a_client_that_hears_nothing_and_goes_away_is_seen_too(way: Way, how: bytes) -> None:
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert await reader.read() == b""
