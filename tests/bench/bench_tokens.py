@@ -10,8 +10,8 @@ previous request is cached, and all else that a model reads is uncached. Nothing
 be at the providers. The count is the same in every run.
 
 ``warm`` is the pipeline as it is. Each agent reads the whole change in its first turn: the diff, the three changed
-files, and so many `--around` them. In every later turn it reads the round's change and the file that was edited, whole:
-all else stands in its session.
+files, and so many `--around` them. In every later turn it reads the round's change, which shows twenty lines around
+each place: all else stands in its session. ``warm, opens the file`` reads the edited file whole besides.
 
 ``cold`` loses the seat's session files before every turn, so that the pipeline starts a new session with the whole
 brief and the ledger. Such a model knows nothing of what it read before. To judge or to edit the same change it must
@@ -102,18 +102,23 @@ class Arm:
     name: str
     loses: bool
     """Before every turn the seat's session files are lost."""
-    reads_all: bool
-    """Every turn reads the whole change again."""
+    again: str
+    """What every turn after the first reads besides the round's change: ``nothing``, ``the file`` or ``all``."""
 
     def reads(self, subject: Subject, number: int) -> list[str]:
         """Return what a turn of a round reads, as paths inside."""
         whole = ["/brief/change.diff", *(f"/work/{path}" for path in subject.files(changed=True))]
         if number == 1:
             return whole
-        return ["/brief/round.diff", *(whole if self.reads_all else [f"/work/{EDITED}"])]
+        return ["/brief/round.diff", *{"nothing": [], "the file": [f"/work/{EDITED}"], "all": whole}[self.again]]
 
 
-ARMS = (Arm("warm", False, False), Arm("cold", True, True), Arm("warm, reads all", False, True))
+ARMS = (
+    Arm("warm", loses=False, again="nothing"),
+    Arm("warm, opens the file", loses=False, again="the file"),
+    Arm("warm, reads all", loses=False, again="all"),
+    Arm("cold", loses=True, again="all"),
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from telling import Story
+from telling import Story, no_sleep
 
 from deploy.machine import Machine, machine
 
@@ -26,9 +26,6 @@ async def scenario_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def running(tmp_path_factory: pytest.TempPathFactory, scenario_path: Path) -> AsyncIterator[Machine]:
     """Return the pipeline: store, stand-in GitHub, bot and worker, with scripted agents in both seats."""
     seat = f"scripted:{scenario_path}"
-
-    async def no_sleep(_: float) -> None:
-        """Wait for nothing between the attempts of a turn; the real waits are held by tests/worker/test_hands.py."""
 
     async with machine(tmp_path_factory.mktemp("machine"), sleep=no_sleep, reviewer=seat, author=seat) as made:
         yield made

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from telling import Story
+from telling import Story, no_sleep
 
 from deploy.machine import Machine, machine
 from scripted_models import ModelServer, Turn, answers, says
@@ -46,7 +46,7 @@ async def real_machine(**over: Any) -> AsyncIterator[Real]:
     try:
         async with ModelServer.start() as server:
             places = {"openai_base_url": server.openai_url, "anthropic_base_url": server.anthropic_url}
-            async with machine(folder, sleep=_no_sleep, **seats | models | keys | places | over) as made:
+            async with machine(folder, sleep=no_sleep, **seats | models | keys | places | over) as made:
                 yield Real(made, server, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -56,10 +56,6 @@ def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="codex-debate-test-"))
     folder.chmod(0o711)
     return folder
-
-
-async def _no_sleep(_: float) -> None:
-    """Wait for nothing between the attempts of a turn."""
 
 
 def judges(*findings: dict[str, object], reply: str = "", **over: object) -> Turn:

@@ -21,6 +21,10 @@ PATIENCE = 60.0
 Files = Mapping[str, bytes | str | None]
 
 
+async def no_sleep(_: float) -> None:
+    """Wait for nothing between the attempts of a turn; the real waits are held by tests/worker/test_hands.py."""
+
+
 def finding(number: int = 1, status: str = "open", **over: object) -> dict[str, object]:
     """Return a finding as a verdict states it."""
     return {

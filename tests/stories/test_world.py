@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from telling import PATIENCE, Story, finding, section, verdict
+from telling import PATIENCE, Story, finding, no_sleep, section, verdict
 
 from deploy.machine import machine
 
@@ -234,7 +234,7 @@ async def test_an_agent_that_never_ends(tmp_path: Path) -> None:
     """threats.md, input 128: killed at the wall limit, tried once more, then an error of its seat."""
     path = tmp_path / "scenario.json"
     seat = f"scripted:{path}"
-    async with machine(tmp_path / "machine", reviewer=seat, author=seat, turn_seconds=1) as made:
+    async with machine(tmp_path / "machine", sleep=no_sleep, reviewer=seat, author=seat, turn_seconds=1) as made:
         repo = await made.github.create_repository("you/endless")
         story = Story(made, path, tmp_path / "briefs", repo)
         story.plays({"never_ends": True, "stubborn": True})

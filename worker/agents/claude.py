@@ -138,6 +138,8 @@ def _environment(lodging: Lodging) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
+        # The provider forgets a prompt after five minutes otherwise, and the other seat's turn takes longer than that.
+        "ENABLE_PROMPT_CACHING_1H": "1",
         # A command in the background outlives the final event and brings forth a second one.
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         # A memory of its own, kept in files beside the sessions, would be told to later turns.

@@ -35,6 +35,9 @@ STREAM_BYTES = 256 * 1024 * 1024
 """Bytes of a diff that are looked through, at most, for what fits."""
 NOTES = 100
 """Files that are named at the end of a diff as not in it, at most."""
+ROUND_CONTEXT = 20
+"""Lines around each place in `round.diff`: enough to judge most fixes without opening the file again, which a seat that
+remembers the rest would pay for anew in every round."""
 LOG_LINES = 200
 SUBJECT_CHARS = 200
 
@@ -83,7 +86,8 @@ async def brief(
     change_diff, cut = await _diff(mirror, base, tip, changes)
     round_diff = b""
     if previous is not None and previous != tip:
-        round_diff, _ = await _diff(mirror, previous, tip, await list_changes(mirror, previous, tip))
+        changed = await list_changes(mirror, previous, tip)
+        round_diff, _ = await _diff(mirror, previous, tip, changed, f"-U{ROUND_CONTEXT}")
     files = tuple(_changed_file(change, cut) for change in changes)
     log = await _log(mirror, base, tip)
     await asyncio.to_thread(_write, folder, {"change.diff": change_diff, "round.diff": round_diff, "log.txt": log})
@@ -230,12 +234,26 @@ class _Part:
     """Whole lines are missing at the end, and not only the ends of long ones."""
 
 
-async def _diff(mirror: Mirror, base: str, tip: str, changes: list[Change]) -> tuple[bytes, dict[bytes, str]]:
+async def _diff(
+    mirror: Mirror, base: str, tip: str, changes: list[Change], *options: str
+) -> tuple[bytes, dict[bytes, str]]:
     """Return the diff and, for each path that found no room in full, what happened to it."""
     wanted = [change for change in changes if not change.why]
     parts: list[_Part] = []
     for paths in _pathspecs(changes, wanted):
-        argv = ("diff-tree", "-r", "-p", "--text", "--full-index", _RENAMES, *DIFF, sha(base), sha(tip), *paths)
+        argv = (
+            "diff-tree",
+            "-r",
+            "-p",
+            "--text",
+            "--full-index",
+            _RENAMES,
+            *DIFF,
+            *options,
+            sha(base),
+            sha(tip),
+            *paths,
+        )
         parts += await pipe(program(mirror.path, *argv), _read_parts)
     text: list[bytes] = []
     cut: dict[bytes, str] = {}

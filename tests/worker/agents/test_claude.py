@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,17 @@ async def test_a_resumed_turn_repeats_the_whole_history_from_the_cache(seat: Sea
     assert all(text in history for text in (brief, "The first reply.", "The second brief."))
     assert seat.asked[0].usage.uncached > 10_000
     assert seat.asked[1].usage.uncached < 100
+
+
+async def test_what_the_provider_keeps_outlasts_the_other_seats_turn(seat: Seat) -> None:
+    """A prompt is forgotten after five minutes unless an hour is asked for."""
+    seat.model.plays([says("x"), says("y")])
+    first = await seat.turn()
+    await seat.turn(session=first.session)
+    for request in seat.asked:
+        marks = re.findall(r'"cache_control": (\{[^}]*\})', json.dumps(request.body))
+        assert marks
+        assert {json.loads(mark)["ttl"] for mark in marks} == {"1h"}
 
 
 async def test_the_session_lies_where_the_box_says(seat: Seat) -> None:
