@@ -46,12 +46,12 @@ async def machine(
     folder: Path,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    tools: Path | None = None,
+    supplies: Supplies | None = None,
     **over: Any,  # noqa: ANN401 - any setting
 ) -> AsyncIterator[Machine]:
     """Run the pipeline below a folder. `over` are settings that stand before those of the environment.
 
-    `sleep` waits between the attempts of a turn; `tools` is where pinned programs are kept, if not in the folder.
+    `sleep` waits between the attempts of a turn; `supplies` are the worker's, if they are not to be made for it.
 
     Raises `SettingsError`, `deploy.store.StoreFailed`, OSError, and whatever ended the bot or the worker.
     """
@@ -60,8 +60,7 @@ async def machine(
         settings = local_settings(**_settings(folder, url, github) | over)
         store = await Store.connect(url)
         try:
-            supplies = Supplies(prices(settings.state_dir), tools)
-            working = partial(run_worker, settings, store, supplies, sleep=sleep)
+            working = partial(run_worker, settings, store, supplies or Supplies(prices(folder)), sleep=sleep)
             async with _running(settings, store, github, working):
                 yield Machine(github, store, settings)
         finally:

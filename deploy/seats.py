@@ -76,10 +76,9 @@ class _Look:
         lack = await self._programs.lack(agent) or (await self._open() if agent.box else None)
         if lack is None:
             return None
-        sentence = f"the {seat}, {lack.sentence.replace(agent.name, f'{agent.name},', 1)}"
-        named = (
-            sentence if lack.sentence.startswith(agent.name) else f"{agent.name} cannot be the {seat}: {lack.sentence}"
-        )
+        named = f"{agent.name} cannot be the {seat}: {lack.sentence}"
+        if lack.predicate:
+            named = f"the {seat}, {agent.name}, {lack.predicate}"
         return Lack(named, f"{lack.repair[:1].upper()}{lack.repair[1:]}, or try without any key: {WITHOUT}")
 
     async def _open(self) -> Lack | None:

@@ -26,10 +26,12 @@ from bot.telemetry import configure
 from deploy.ending import CommitLine, Result, ending, plain_end, taking, tilde
 from deploy.layout import Drawn
 from deploy.machine import OWNER, STATE, Machine, machine
+from deploy.pricing import prices
 from deploy.seats import seats, tools
 from deploy.source import NoDebate, Source, keep_branch, look, sample_source, take_branch
 from deploy.standin import Repo
 from deploy.view import Display, Progress, View, load
+from worker.main import Supplies
 
 POLL_SECONDS = 0.05
 """Between two looks at how the run stands."""
@@ -104,8 +106,8 @@ async def attempt(wish: Wish, settings: Settings) -> int:
             seated = await seats(wish.reviewer, wish.author, settings, folder=work / STATE)
             view = View(source=_where(source), left_out=_left_out(source), note=_note(seated.note, settings))
             display = Display(Console(stderr=True), view)
-            where = tools(settings, work / STATE)
-            async with machine(work, tools=where, reviewer=seated.reviewer, author=seated.author) as running:
+            supplies = Supplies(prices(settings.state_dir), tools(settings, work / STATE))
+            async with machine(work, supplies=supplies, reviewer=seated.reviewer, author=seated.author) as running:
                 repo = await _offer(running, source)
                 with display:
                     told = await _debate(running, repo, source, wish.command, display)

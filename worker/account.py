@@ -87,9 +87,7 @@ class Spent:
 class Counters(Protocol):
     """Where spending is kept: `bot.store.Store.spending`. Its methods raise `StoreAway`."""
 
-    async def add(
-        self, call: str, run_id: str, *, installation_id: int, day: date, spent: Spending
-    ) -> tuple[Spending, Spending]:
+    async def add(self, call: str, run_id: str, *, installation_id: int, day: date, spent: Spending) -> None:
         """Count a call for its run and its day."""
 
     async def of_run(self, run_id: str) -> Spending:
@@ -130,10 +128,9 @@ class Account:
             self.spent = replace(self.spent, calls=self.spent.calls + 1)
         return self.stopped is None
 
-    def refuse(self) -> int:
-        """Count a request that was not let through; return the how-manieth it is."""
+    def refuse(self) -> None:
+        """Count a request that was not let through."""
         self.spent = replace(self.spent, refused=self.spent.refused + 1)
-        return self.spent.refused
 
     def count(self, reading: Reading) -> asyncio.Future[float]:
         """Count what a call used. What is returned ends when it is kept, with its US dollars, and never fails."""

@@ -20,7 +20,7 @@ def of_codex(event: object) -> str:
         case {"type": "item.started", "item": {"type": "command_execution", "command": str(command)}}:
             return _cut(f"runs {_inner(command)}")
         case {"item": {"type": "file_change", "changes": [{"path": str(path)}, *_]}}:
-            return _cut(f"edits {_short(path)}")
+            return _cut(f"edits {path}")
         case _:
             return ""
 
@@ -44,9 +44,9 @@ def _tool(name: str, given: object) -> str:
         case {"command": str(command)} if name == "Bash":
             return _cut(f"runs {command}")
         case {"file_path": str(path)} if name in _EDITS:
-            return _cut(f"edits {_short(path)}")
+            return _cut(f"edits {path}")
         case {"file_path": str(path)} if name == "Read":
-            return _cut(f"reads {_short(path)}")
+            return _cut(f"reads {path}")
         case {"pattern": str(pattern)} if name in {"Grep", "Glob"}:
             return _cut(f"looks for {pattern}")
         case _:
@@ -61,11 +61,6 @@ def _inner(command: str) -> str:
         return command
     shell = len(words) == 3 and words[1] in {"-c", "-lc"} and PurePosixPath(words[0]).name in {"bash", "sh", "zsh"}
     return words[2] if shell else command
-
-
-def _short(path: str) -> str:
-    """Return a path as it is known in the repository."""
-    return path.removeprefix("/work/")
 
 
 def _cut(words: str) -> str:

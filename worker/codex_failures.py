@@ -83,11 +83,6 @@ REFUSED: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
-        # The words of `worker/gateway.py`: it is no provider, and no key helps.
-        r"^unexpected status 403.*\blet through\b",
-        Cause("refused", "this server's gateway refuses what codex asks{words}"),
-    ),
-    (
         r"^unexpected status 403",
         Cause(
             "refused",

@@ -138,6 +138,7 @@ class OpenTurn:
         self._account = account
         self._places = asyncio.Semaphore(CALLS_AT_ONCE)
         self._turned_away = 0
+        self._refused = ""
 
     @property
     def spent(self) -> Spent:
@@ -148,6 +149,11 @@ class OpenTurn:
     def stopped(self) -> Stopped | None:
         """Return the ceiling at which the turn was stopped; None where none was reached."""
         return self._account.stopped
+
+    @property
+    def refused(self) -> str:
+        """Return why the last request was not let through; empty where it was. Ceilings are none of these reasons."""
+        return self._refused
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request of the program inside. Whatever it is, it is answered."""
@@ -180,6 +186,7 @@ class OpenTurn:
                 raise _Refused(503, "what was spent cannot be looked up at present", again=True) from away
             if not may and self.stopped is not None:
                 raise self._at_ceiling(self.stopped)
+            self._refused = ""
             settle = partial(self._settle, door, len(body), time.monotonic())
             return await self._relay.carry(request, Ask(door, query, headers, body, asked.model), settle)
 
@@ -202,6 +209,7 @@ class OpenTurn:
         self._turned_away += 1
         if not refused.ceiling and not refused.again:
             self._account.refuse()
+            self._refused = str(refused)
         if self._turned_away > REFUSALS_AT_ONCE:
             await asyncio.sleep(REFUSAL_SECONDS)
         else:

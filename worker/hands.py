@@ -192,10 +192,13 @@ class Hands:
                 door = stay.door
                 return await agent.take_turn(stay.request, desk.hear(stay.run))
         except TurnFailed as failure:
-            stop = door.stopped if door else None
-            if stop is None:
-                raise
-            raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
+            if door and (stop := door.stopped):
+                raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
+            if door and door.refused and failure.kind == "refused":
+                # To the agent it looks like an answer of its provider.
+                sentence = f"the gateway did not let a request of {agent.name} through: {door.refused}"
+                raise TurnFailed("refused", sentence, log=failure.facts.log) from failure
+            raise
         except OverQuota as error:
             raise TurnFailed("environment", f"{agent.name} {error}, and was ended") from error
         except ToolMissing as missing:

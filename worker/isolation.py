@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.process import Finished, Program
-from worker.sandbox import HOME, PORT, PYTHONS, SHARED_BYTES, TMP, TMP_BYTES, Room, Sandbox, lay_out
+from worker.sandbox import HOME, PORT, SHARED_BYTES, TMP, TMP_BYTES, Room, Sandbox, Unfit, lay_out
 from worker.slots import Slot, slot
 from worker.sockets import bound
 from worker.tools import INSTALL, ToolChanged, ToolMissing, pin
@@ -91,13 +91,8 @@ class Isolation:
     def _make(self) -> Sandbox:
         try:
             return lay_out(_bwrap(self._folder / "tools"), self._folder)
-        except LookupError as error:
-            layer = "python" if "Python" in str(error) else "platform"
-            repair = {
-                "python": f"install the system's Python ({PYTHONS[0]})",
-                "platform": "run the worker on Linux; here, seat lint",
-            }[layer]
-            raise IsolationMissing(layer, str(error.args[0]), repair) from error
+        except Unfit as unfit:
+            raise IsolationMissing(unfit.layer, str(unfit), unfit.repair) from unfit
 
 
 def _bwrap(tools: Path) -> Path:
@@ -187,7 +182,7 @@ LAYERS = {
     "14": "open files",
 }
 """What each probe stands for."""
-LOOK = "run `codex-debate doctor`, and report it with what it says"
+LOOK = "report it, with what the worker logged about it and the versions of the kernel and of bubblewrap"
 REPAIRS = {"7": "use a kernel with seccomp filters (CONFIG_SECCOMP_FILTER)"}
 REACHABLE = "set CODEX_DEBATE_STATE_DIR to a folder that others may pass through, such as /var/lib/codex-debate"
 

@@ -17,12 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from worker.child import Child
 from worker.waits import to_the_end, within
-
-T = TypeVar("T")
 
 MIB = 1024 * 1024
 CHUNK = 256 * 1024

@@ -44,6 +44,8 @@ class Lack:
 
     sentence: str
     repair: str
+    predicate: str = ""
+    """The sentence without the agent's name at its beginning, where it begins so."""
 
 
 class Programs:
@@ -61,7 +63,8 @@ class Programs:
             return None
         if not key_of(agent.box, self._settings):
             name = variable(agent.box.key)
-            return Lack(f"{agent.name} has no key: {name} is not set", f"set {name}")
+            said = f"has no key: {name} is not set"
+            return Lack(f"{agent.name} {said}", f"set {name}", said)
         try:
             await self.find(agent.box)
         except ToolMissing as missing:
@@ -187,6 +190,7 @@ def _inside(request: TurnRequest, program: str, places: Places) -> TurnRequest:
         notes=places.notes,
         session_dir=places.home,
         lodging=lodging,
+        tell=lambda words: request.tell(words.replace(f"{places.tree}/", "")),
     )
 
 

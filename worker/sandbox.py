@@ -111,7 +111,7 @@ class Sandbox:
     kit: Path
     """Our own files for the inside: `lay_out` writes them."""
     groups: cgroup.Place | None
-    filter: bytes = b""
+    filter: bytes
     """The filter of system calls."""
 
     def places(self, _: Room) -> Places:
@@ -313,16 +313,26 @@ def _memory_file(content: bytes) -> Iterator[int]:
         os.close(fd)
 
 
+class Unfit(Exception):  # noqa: N818 - it says what is the case
+    """This machine can have no sandbox. ``str(error)`` says why, without a full stop."""
+
+    def __init__(self, layer: str, sentence: str, repair: str) -> None:
+        """`layer` is what is missing; `repair` says what the operator does about it."""
+        super().__init__(sentence)
+        self.layer = layer
+        self.repair = repair
+
+
 def lay_out(bwrap: Path, folder: Path) -> Sandbox:
     """Return how sandboxes are made here, with our own files for them written below a folder.
 
-    Raises OSError where they cannot be written, and LookupError on a machine that a sandbox cannot run on: its argument
-    is the sentence.
+    Raises OSError where they cannot be written, and `Unfit`.
     """
     machine = platform.machine()
     if platform.system() != "Linux" or machine not in seccomp.MACHINES:
         here = f"{platform.system()} on {machine}"
-        raise LookupError(f"agents start on Linux on {' and '.join(seccomp.MACHINES)}, and this is {here}")
+        sentence = f"agents start on Linux on {' and '.join(seccomp.MACHINES)}, and this is {here}"
+        raise Unfit("platform", sentence, "run the worker on Linux; here, seat lint")
     python = _python()
     kit = folder / "kit"
     for made in (kit, kit / "etc"):
@@ -348,7 +358,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _python() -> Path:
-    """Return a Python that programs in a sandbox see at the same place. Raises LookupError where there is none.
+    """Return a Python that programs in a sandbox see at the same place. Raises `Unfit` where there is none.
 
     Without the system's, it is the one that this process runs on, where the sandbox's user can reach it.
     """
@@ -358,4 +368,5 @@ def _python() -> Path:
     own = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     if own.exists() and all(each.stat().st_mode & 0o005 == 0o005 for each in own.parents):
         return own
-    raise LookupError(f"there is no Python that a sandbox could see: neither {' nor '.join(PYTHONS)}")
+    sentence = f"there is no Python that a sandbox could see: neither {' nor '.join(PYTHONS)}"
+    raise Unfit("python", sentence, "install the system's Python (/usr/bin/python3)")

@@ -57,10 +57,6 @@ class Store:
         """Return a run's journal as the attempt with this fence sees it."""
         return Journal(self._gate, run_id, fence)
 
-    async def alive(self) -> None:
-        """Raise `StoreAway` unless the store answers."""
-        await self._gate.do("PING")
-
     async def close(self) -> None:
         """Close all connections."""
         await self._gate.close()

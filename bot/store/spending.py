@@ -17,18 +17,15 @@ CALL_MS = 60 * 60 * 1000
 
 _ADD = Script.of("""
 -- KEYS: call, run, day. ARGV: ms that a call is known, ms that records are kept, then names and amounts.
-local names = {}
-local new = redis.call('set', KEYS[1], 1, 'nx', 'px', ARGV[1])
-for i = 3, #ARGV, 2 do
-  names[#names + 1] = ARGV[i]
-  if new then
+if redis.call('set', KEYS[1], 1, 'nx', 'px', ARGV[1]) then
+  for i = 3, #ARGV, 2 do
     redis.call('hincrby', KEYS[2], ARGV[i], ARGV[i + 1])
     redis.call('hincrby', KEYS[3], ARGV[i], ARGV[i + 1])
   end
 end
 redis.call('pexpire', KEYS[2], ARGV[2])
 redis.call('pexpire', KEYS[3], ARGV[2])
-return {redis.call('hmget', KEYS[2], unpack(names)), redis.call('hmget', KEYS[3], unpack(names))}
+return 1
 """)
 
 
@@ -56,17 +53,14 @@ class Spendings:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    async def add(
-        self, call: str, run_id: str, *, installation_id: int, day: dt.date, spent: Spending
-    ) -> tuple[Spending, Spending]:
-        """Count what a call came to; return what its run and its installation's day came to by now.
+    async def add(self, call: str, run_id: str, *, installation_id: int, day: dt.date, spent: Spending) -> None:
+        """Count what a call came to, for its run and for its installation's day.
 
         `call` names it for ever: the same call told again, within an hour, adds nothing. `day` is in UTC.
         """
         words = [word for pair in zip(_NAMES, astuple(spent), strict=True) for word in pair]
         keys = [key("spent-call", call), _of_run(run_id), _of_day(installation_id, day)]
-        run, whole_day = await self._gate.run(_ADD, keys, CALL_MS, self._gate.keep_ms, *words)
-        return _read(run), _read(whole_day)
+        await self._gate.run(_ADD, keys, CALL_MS, self._gate.keep_ms, *words)
 
     async def of_run(self, run_id: str) -> Spending:
         """Return what a run came to, over all its attempts."""

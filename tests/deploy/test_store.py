@@ -118,7 +118,7 @@ async def test_a_long_path_gets_its_socket_elsewhere(tmp_path: Path) -> None:
 async def test_a_path_with_odd_characters_is_reached(tmp_path: Path) -> None:
     async with EmbeddedStore(tmp_path / "a b?c#d%e") as url:
         opened = await Store.connect(url)
-        await opened.alive()
+        await opened.health.lacks()
         await opened.close()
 
 

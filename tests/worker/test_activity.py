@@ -31,7 +31,7 @@ def claude(name: str, **given_: object) -> dict[str, object]:
         (codex("item.completed", type="command_execution", command="ls"), ""),
         (
             codex("item.completed", type="file_change", changes=[{"path": "/work/app.py", "kind": "update"}]),
-            "edits app.py",
+            "edits /work/app.py",
         ),
         (codex("item.completed", type="file_change", changes=[]), ""),
         (codex("item.completed", type="agent_message", text="Done."), ""),
@@ -45,10 +45,10 @@ def test_codex(event: object, told: str) -> None:
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (claude("Read", file_path="/work/src/retry.py"), "reads src/retry.py"),
+        (claude("Read", file_path="/work/src/retry.py"), "reads /work/src/retry.py"),
         (claude("Read", file_path="/brief/change.diff"), "reads /brief/change.diff"),
-        (claude("Edit", file_path="/work/a.py", old_string="a", new_string="b"), "edits a.py"),
-        (claude("Write", file_path="/work/new.py", content=""), "edits new.py"),
+        (claude("Edit", file_path="/work/a.py", old_string="a", new_string="b"), "edits /work/a.py"),
+        (claude("Write", file_path="/work/new.py", content=""), "edits /work/new.py"),
         (claude("Grep", pattern="TODO", path="/work"), "looks for TODO"),
         (claude("Glob", pattern="**/*.py"), "looks for **/*.py"),
         (claude("Bash", command="rm -r build", description="Clean"), "runs rm -r build"),

@@ -267,6 +267,18 @@ async def test_a_request_that_reaches_further_is_refused(gateway: Gateway, model
     assert not models.openai.requests
 
 
+async def test_it_keeps_why_the_last_request_was_refused(gateway: Gateway, models: ModelServer) -> None:
+    models.openai.plays([says("hello")])
+    async with gateway.turn(budget(calls=1)) as turn, program(turn) as session:
+        assert turn.refused == ""
+        await ask(session, "responses", background=True)
+        assert turn.refused == "the request sets background, which is not let through"
+        await ask(session, "responses")
+        assert turn.refused == "", "this one was let through"
+        assert (await ask(session, "responses"))[0] == 429
+        assert (turn.stopped is not None, turn.refused) == (True, ""), "a ceiling is told as one"
+
+
 async def test_a_header_that_is_not_fit_is_refused(gateway: Gateway, models: ModelServer) -> None:
     async with (
         gateway.turn(budget("messages")) as turn,

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import aiohttp
 import pytest
 import pytest_asyncio
+from pydantic import SecretStr
 
 from bot.github import GitHub
 from bot.intents import Push
 from bot.publish import Place, Publisher
 from bot.store import Store
+from scripted_models import ModelServer, faults
 from tests.worker.conftest import Change, git
 from worker import agents, hands
 from worker.agents import Agent, SessionGone, TurnReply, TurnRequest
 from worker.debate.codecs import DispositionCodec, VerdictCodec
 from worker.debate.flow import Ask, CommitPlan, Edit, Reply, TurnFailed
 from worker.debate.task import Seat, Task
+from worker.gateway import SOCKET, Gateway, TurnBudget, Upstream
 from worker.git import PushRefused
 from worker.git.commit import Identity
 from worker.hands import Desk, Hands
+from worker.prices import load
+from worker.quarters import Lodgings
+from worker.sockets import short
+from worker.turn import Box
 
 YES = json.dumps({"approved": True, "summary": "S", "findings": [], "response_to_rebuttal": ""})
 ASK = Ask("reviewer", 1, "brief", VerdictCodec())
 PLAN = CommitPlan("fix: debate round 1 ({ids})", ({"id": "F1", "severity": "major", "issue": "i"},), "codex", "claude")
 EDIT = Edit("author", 1, "brief", DispositionCodec(("F1",)), PLAN)
 FIXED = "- `F1` **fixed**: done"
+PRICES = load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8"))
 
 Answer = str | Exception | TurnReply | Callable[[TurnRequest], str]
 
@@ -146,6 +158,61 @@ async def test_a_second_malformed_reply_is_a_failure(bench: Bench) -> None:
 async def test_without_a_session_the_re_ask_stands_behind_the_whole_brief(bench: Bench) -> None:
     await bench.perform(ASK, TurnReply("prose"), YES)
     assert bench.player.asked[1].brief.startswith("brief\n---\n\nYour verdict")
+
+
+# ---- At the gateway's door ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Inn:
+    """Puts an agent up with a door of a real gateway, and without a sandbox."""
+
+    gateway: Gateway
+
+    @asynccontextmanager
+    async def turn(self, box: Box, request: TurnRequest) -> AsyncIterator[Any]:
+        budget = TurnBudget(box.api, run="run1", installation=7, run_usd=10.0, day_usd=100.0)
+        async with self.gateway.turn(budget) as door:
+            yield SimpleNamespace(door=door, request=replace(request, session_dir=door.folder), run=None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind", "sentence"),
+    [
+        ({"mcp_servers": [1]}, "refused", "the gateway did not let a request of boxed through: the request sets mcp_*"),
+        ({"mcp_servers": [1]}, "transport", "as the agent has it"),
+        ({}, "refused", "as the agent has it"),
+    ],
+)
+async def test_a_refusal_of_the_gateway_is_told_as_one_and_not_as_the_providers(
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch, sent: dict[str, Any], kind: str, sentence: str
+) -> None:
+    async def take_turn(request: TurnRequest, run: Any) -> TurnReply:
+        with short(request.session_dir) as folder:
+            connector = aiohttp.UnixConnector(f"{folder}/{SOCKET}")
+            body = {"model": "claude-sonnet-5", "messages": []} | sent
+            async with (
+                aiohttp.ClientSession("http://inside", connector=connector) as session,
+                session.post("/v1/messages?beta=true", json=body) as reply,
+            ):
+                assert reply.status == 403, "of the gateway's, or of the provider's"
+        raise TurnFailed(kind, "as the agent has it", hint="set a valid key", log="what it printed")
+
+    box = Box(tool="claude", sessions="s", api="messages", key="anthropic_api_key")
+    monkeypatch.setitem(agents.AGENTS, "boxed", Agent("boxed", None, take_turn=take_turn, box=box))
+    task = bench.task.model_copy(update={"seats": {"reviewer": Seat(agent="boxed")}})
+    async with ModelServer.start() as models:
+        models.anthropic.plays([faults.forbidden()], again=True)
+        ways = {"messages": Upstream(SecretStr("k"), models.anthropic_url)}
+        async with Gateway(ways, bench.change.folder / "gateway", prices=PRICES, spending=store.spending) as gateway:
+            lodgings = cast("Lodgings", Inn(gateway))
+            boxed = Hands(replace(bench.hands.desk, task=task, lodgings=lodgings))
+            with pytest.raises(TurnFailed) as failed:
+                await boxed.perform(ASK, "/0")
+    ours = sentence != "as the agent has it"
+    assert (failed.value.kind, fnmatch(failed.value.sentence, sentence)) == (kind, True)
+    assert failed.value.facts.hint == ("" if ours else "set a valid key")
+    assert "what it printed" in failed.value.facts.log
 
 
 # ---- Sessions -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ async def test_an_agent_without_a_box_lacks_nothing(tmp_path: Path) -> None:
 
 async def test_a_key_that_is_not_set_is_named(tmp_path: Path) -> None:
     lack = await Programs(settings(openai_api_key="sk-1"), tmp_path).lack(AGENTS["claude"])
-    assert lack == Lack("claude has no key: ANTHROPIC_API_KEY is not set", "set ANTHROPIC_API_KEY")
+    said = "has no key: ANTHROPIC_API_KEY is not set"
+    assert lack == Lack(f"claude {said}", "set ANTHROPIC_API_KEY", said)
 
 
 async def test_a_program_is_copied_and_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

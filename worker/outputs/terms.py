@@ -77,7 +77,7 @@ def money(usd: float) -> str:
 
 
 def used(tokens: Tokens) -> str:
-    """Return tokens as ``183,000 tokens, 61% cached``; nothing where none were counted."""
+    """Return tokens as ``183,000 tokens, 61% of the input cached``; nothing where none were counted."""
     both = tokens.input + tokens.output
     if not both:
         return ""

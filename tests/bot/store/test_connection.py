@@ -73,7 +73,7 @@ async def test_a_wrong_password_is_refused_and_not_repeated(own_server: str) -> 
         await Store.connect(f"{own_server}?password=ebb-tables")
     assert "ebb" not in str(refused.value)
     store = await Store.connect(f"{own_server}?password=tide-tables")
-    await store.alive()
+    await store.health.lacks()
     await store.close()
 
 
@@ -96,7 +96,7 @@ async def test_a_cancellation_is_never_lost_in_a_command(store: Store) -> None:
 
     async def forever() -> None:
         while True:
-            await store.alive()
+            await store.health.lacks()
 
     for steps in range(60):
         task = asyncio.create_task(forever())

@@ -321,7 +321,7 @@ async def test_a_restart_of_the_store_loses_no_job_and_doubles_none(own_server: 
         for n in range(3):
             os.kill(int((await redis.info("server"))["process_id"]), signal.SIGKILL)
             await store.queue.enqueue_run(f"b{n}")
-            await store.alive()
+            await store.health.lacks()
         let_go.set()
         await emptied(redis)
     assert sorted(calls) == ["a", "b0", "b1", "b2"]

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,14 +65,12 @@ async def run(argv: list[str], prompt: str, *, cwd: Path, env: dict[str, str]) -
 
 @dataclass
 class Codex:
-    """codex as agents.md 2.1 and 2.10 start it; `retries` and `idle` (seconds) are its provider's."""
+    """codex as agents.md 2.1 and 2.10 start it; `retries` are its provider's."""
 
     root: Path
     models: ModelServer
     key: str = "sk-dummy"
-    model: str = MODEL
     retries: int = 0
-    idle: float = 5.0
 
     async def __call__(self, prompt: str, *, resume: str = "", schema: dict[str, Any] | None = None) -> Ran:
         """Take a turn, in a new session or in one's thread."""
@@ -83,10 +81,10 @@ class Codex:
             "wire_api": "responses",
             "request_max_retries": self.retries,
             "stream_max_retries": self.retries,
-            "stream_idle_timeout_ms": int(self.idle * 1000),
+            "stream_idle_timeout_ms": 5000,
         }
         settings = {
-            "model": self.model,
+            "model": MODEL,
             "model_provider": "scripted",
             **{f"model_providers.scripted.{name}": value for name, value in provider.items()},
             **{f"features.{name}": False for name in CODEX_FEATURES},
@@ -114,8 +112,6 @@ class Claude:
     root: Path
     models: ModelServer
     key: str = "sk-ant-dummy"
-    retries: int = 0
-    env: dict[str, str] = field(default_factory=dict)
 
     async def __call__(self, prompt: str, *, resume: str = "", schema: dict[str, Any] | None = None) -> Ran:
         """Take a turn, in a new session or in an old one."""
@@ -130,9 +126,8 @@ class Claude:
             "ANTHROPIC_BASE_URL": self.models.anthropic_url,
             "ANTHROPIC_API_KEY": self.key,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_MAX_RETRIES": str(self.retries),
+            "CLAUDE_CODE_MAX_RETRIES": "0",
             "IS_SANDBOX": "1",  # without it root may not bypass (agents.md 4.3)
-            **self.env,
         }
         message = {"type": "user", "message": {"role": "user", "content": prompt}, "client_composed": True}
         return await run([CLAUDE, *flags], json.dumps(message) + "\n", cwd=self.root / "tree", env=env)

@@ -173,16 +173,22 @@ async def test_a_turn_without_an_end_is_ended(seat: Seat, turn: Turn) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(("turn", "silence"), [(faults.hang(), 1_000), (faults.silence(), 10_000)])
-async def test_a_provider_that_falls_silent_is_given_up(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch, turn: Turn, silence: int
-) -> None:
-    """Within an answer the program takes ten seconds at the least for silence."""
-    monkeypatch.setattr(claude, "SILENCE", silence)
-    seat.model.plays([turn])
+async def test_a_provider_that_falls_silent_is_given_up(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude, "SILENCE", 1_000)
+    seat.model.plays([faults.hang()])
     failed = await failure(seat)
     assert failed.kind == "transport"
-    assert silence / 1000 < seat.finished[0].seconds < silence / 1000 + 8
+    assert 1 < seat.finished[0].seconds < 9
+
+
+async def test_within_an_answer_the_same_silence_is_given_up(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program takes ten seconds at the least for it, so that the setting alone is looked at here."""
+    monkeypatch.setattr(claude, "SILENCE", 123_000)
+    pretend(seat, INIT, END, then="env >env")
+    await seat.turn()
+    [told] = seat.root.rglob("env")
+    names = ("API_TIMEOUT_MS", "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS")
+    assert {f"{name}=123000" for name in names} <= set(told.read_text().splitlines())
 
 
 async def test_a_turn_that_waits_for_its_provider_says_so(seat: Seat) -> None:
