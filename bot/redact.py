@@ -92,6 +92,13 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(UNSEEN, _HALF_NEWLINES.sub(" ", text))
 
 
+def quotable(text: str, limit: int) -> str:
+    """Return foreign words as they can stand between backticks: one visible line, redacted, of `limit` characters."""
+    # A secret may have a terminal's sequence within it: it is sought in what a reader sees.
+    line = redact(" ".join(visible(text).split())).replace("`", "'")
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
 def whole(text: str) -> str:
     """Return `text` with each lone surrogate replaced by U+FFFD: it then encodes as UTF-8, and is else as it was."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

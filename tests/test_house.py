@@ -230,7 +230,7 @@ def test_the_tables_hold_what_is_there() -> None:
     assert tuple(AGENTS) == AGENT_NAMES
     for name, agent in AGENTS.items():
         assert agent.name == name
-        assert agent.take_turn is None or inspect.iscoroutinefunction(agent.take_turn)
+        assert inspect.iscoroutinefunction(agent.take_turn)
     for protocol in PROTOCOLS.values():
         assert inspect.isgeneratorfunction(protocol.flow)
 

@@ -1,7 +1,7 @@
 """What the failures of the program codex mean for people: kind, sentence, and what a person does about it. Pure.
 
 The program tells errors in words alone, without a code (agents.md 2.4), so they are known by their words. Each sentence
-is for a check run: plain text without a full stop. The provider's own words stand in it where they help.
+is for a check run, without a full stop. The provider's own words stand in it where they help, between backticks.
 """
 
 from __future__ import annotations
@@ -9,17 +9,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from signal import Signals
 
-from bot.redact import redact, visible
-
-WORDS_LIMIT = 200
-"""Characters of a provider's own words in a sentence."""
-READ = 20_000
-"""Characters of an error that are looked at."""
-SIGNALLED = 128
-"""Behind it an exit status is a signal's number, as in shells and as `worker/inside/enter.py` has it."""
-INSTALL = "the operator of this server installs the agents anew: `pip install 'codex-debate[agents]'`"
+from bot.redact import quotable
+from worker.stream import INSTALL, READ, WORDS, behind, ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +30,8 @@ def refused(message: str, model: str | None) -> Cause:
     """Return what the error of the program's last event means. `model` is the one that was asked for, if any."""
     said = message[:READ]
     cause = next(cause for shape, cause in REFUSED if re.search(shape, said, re.DOTALL))
-    words = _words(said)
-    asked = f"the model {_short(model)}" if model else "the model that codex takes by itself"
-    return replace(cause, sentence=cause.sentence.format(words=f": {words}" if words else "", model=asked))
+    asked = f"the model `{quotable(model, WORDS)}`" if model else "the model that codex takes by itself"
+    return replace(cause, sentence=cause.sentence.format(words=behind(_words(said)), model=asked))
 
 
 def unstarted(errors: str) -> Cause | None:
@@ -48,15 +39,13 @@ def unstarted(errors: str) -> Cause | None:
     for line in errors.splitlines():
         for shape, cause in UNSTARTED:
             if re.search(shape, line):
-                return replace(cause, sentence=cause.sentence.format(words=f": {_short(line)}"))
+                return replace(cause, sentence=cause.sentence.format(words=behind(line)))
     return None
 
 
 def ended(code: int) -> Cause:
     """Return what the exit status of a program means that ended in the middle of its turn."""
-    number = -code if code < 0 else code - SIGNALLED
-    how = Signals(number).name if number in set(Signals) else f"status {code}"
-    return Cause("transport", f"codex ended with {how} and without an answer")
+    return Cause("transport", f"codex ended with {ending(code)} and without an answer")
 
 
 # ---- The tables -----------------------------------------------------------------------------------------------------
@@ -87,7 +76,7 @@ REFUSED: tuple[tuple[str, Cause], ...] = (
         Cause(
             "refused",
             "the provider does not accept the codex key{words}",
-            "the operator of this server sets `OPENAI_API_KEY` to a valid key that may use the model",
+            "the operator of this server sets `OPENAI_API_KEY` to a valid key",
         ),
     ),
     (
@@ -142,7 +131,7 @@ UNSTARTED: tuple[tuple[str, Cause], ...] = (
     (r"^Error: turn/start: .*Input exceeds the maximum length", _TOO_LONG),
     (
         r"^Error loading config|^Error finding codex home|^error: |^No prompt provided|cannot be started: ",
-        Cause("environment", "codex does not start as this version starts it{words}", INSTALL),
+        Cause("environment", "codex does not start{words}", INSTALL),
     ),
 )
 """What a line of standard error means of a program that never told how its turn ended."""
@@ -171,10 +160,4 @@ def _words(message: str) -> str:
                 text = said
     except (ValueError, RecursionError):
         pass
-    return "" if text.lstrip().startswith("<") else _short(text)
-
-
-def _short(text: str) -> str:
-    """Return a text on one line, without what must not be shown, and not too long."""
-    line = redact(" ".join(visible(text).split())).rstrip(".")
-    return line if len(line) <= WORDS_LIMIT else f"{line[: WORDS_LIMIT - 1]}…"
+    return "" if text.lstrip().startswith("<") else text

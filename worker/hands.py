@@ -32,6 +32,7 @@ from worker.git.tree import materialise
 from worker.outputs.commit_message import CommitFacts, commit_message
 from worker.quarters import Lodgings
 from worker.quota import OverQuota
+from worker.stream import LOG_TAIL
 from worker.tools import ToolMissing
 
 ATTEMPTS = {"transport": 3, "timeout": 2}
@@ -40,8 +41,6 @@ WAITS = (5.0, 10.0)
 """Seconds before the second and the third attempt (protocols.md 9.3)."""
 STOPS = {"run": "budget", "day": "day budget", "calls": "calls"}
 """What kind of failure each of the gateway's ceilings is."""
-LOG_TAIL = 2000
-"""Characters of all attempts' output that a failure keeps (protocols.md 1.7)."""
 
 _replies = TypeAdapter(Reply)
 

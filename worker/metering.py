@@ -6,13 +6,13 @@ from its length, and said to be. Nothing here raises, and nothing grows with the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from worker.debate.flow import Tokens
+from worker.stream import json_object
 
 BYTES_PER_TOKEN = 4
 """What a token is taken for where nobody counted (decisions.md 7)."""
@@ -103,7 +103,7 @@ class Meter:
     def reading(self) -> Reading:
         """Return what was used, as far as it is known by now."""
         if self._whole and not self.done:
-            self._body(_parsed(bytes(self._rest)))
+            self._body(json_object(bytes(self._rest)))
         read, told = self._counts, "output_tokens" in self._counts
         cached, write = read.get("cached", 0), read.get("write", 0)
         long = min(read.get("long", 0), write)
@@ -132,7 +132,7 @@ class Meter:
         self._skipping = False
         if skipped or not line.startswith(b"data:"):
             return
-        event = _parsed(line[len(b"data:") :])
+        event = json_object(line[len(b"data:") :])
         if event is None:
             self._written += len(line)
         else:
@@ -195,15 +195,6 @@ def _counts(usage: Mapping[str, Any], fields: Iterable[tuple[str, ...]]) -> Iter
             value = value.get(part) if isinstance(value, dict) else None
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT:
             yield shared.get(path[-1], path[-1]), value
-
-
-def _parsed(text: bytes) -> Mapping[str, Any] | None:
-    """Return the JSON object that a text is, or None."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _length(delta: object) -> int:

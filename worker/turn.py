@@ -82,6 +82,13 @@ class TurnRequest:
     tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """Called with what the agent does just now, in a few words, as far as it shows."""
 
+    @property
+    def lodged(self) -> Lodging:
+        """Return the lodging. Raises LookupError where there is none: such an agent is not to be asked."""
+        if self.lodging is None:
+            raise LookupError("the agent starts only in a sandbox")
+        return self.lodging
+
 
 @dataclass(frozen=True, slots=True)
 class TurnReply:
@@ -93,8 +100,6 @@ class TurnReply:
     model: str | None = None
     """The model that answered, where there was one."""
     usd: float = 0.0
-    log: str = ""
-    """The tail of the program's own output."""
 
 
 class SessionGone(Exception):  # noqa: N818 - it is answered by a cold start and is no error

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.redact import REDACTED, UNSEEN, redact, visible, whole
+from bot.redact import REDACTED, UNSEEN, quotable, redact, visible, whole
 
 SECRETS = [
     "ghp_" + "a1B2" * 9,
@@ -109,6 +109,25 @@ _VISIBLE_FORMATS = {
     chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)
 } | {chr(each) for each in range(0x13430, 0x13440)}
 """Format characters that have a shape: Arabic, Syriac and Kaithi number signs, Egyptian joiners."""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("Bad\r\n\n\tthing.", "Bad thing."),
+        ("no `model` here", "no 'model' here"),
+        ("a key sk-proj-abcdefghijklmnopqrstuv", f"a key {REDACTED}"),
+        ("a key sk-proj-abcdefghi\x1b[0mjklmnopqrstuv", f"a key {REDACTED}"),
+        ("\x1b[31mred\u202e\ud800", f"red{UNSEEN}"),
+        (" \n", ""),
+        ("x" * 40, "x" * 40),
+        ("x" * 41, "x" * 39 + "…"),
+        ("x" * 38 + " xx", "x" * 38 + "…"),
+        ("x" * 30 + " sk-proj-abcdefghijklmnopqrstuv", "x" * 30 + " [redacte…"),
+    ],
+)
+def test_foreign_words_become_one_line_for_backticks(said: str, line: str) -> None:
+    assert quotable(said, 40) == line
 
 
 def test_whole_text_can_be_written_and_is_else_as_it_was() -> None:

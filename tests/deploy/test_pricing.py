@@ -25,11 +25,11 @@ date = 2026-11-30
 def test_ours_knows_the_models_of_both_providers(tmp_path: Path) -> None:
     table = prices(tmp_path)
     for api, model in (("responses", "gpt-6.1-sol"), ("messages", "claude-sonnet-5")):
-        assert table.cost(api, model, Tokens(1_000_000, 0, 0)).known  # type: ignore[arg-type]
+        assert table.cost(api, model, Tokens(1_000_000, 0, 0)).known
 
 
 def test_the_operators_own_takes_its_place(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(ROW)
+    (tmp_path / NAME).write_text(ROW + ROW.replace("responses", "messages"))
     cost = prices(tmp_path).cost("responses", "mine", Tokens(1_000_000, 0, 0))
     assert (cost.usd, cost.known) == (7.0, True)
 

@@ -1,7 +1,8 @@
 """A worker that ends itself with SIGKILL at one point of a run, for the stories of `test_kill.py`.
 
-``mortal_worker.py POINT``: ``step:/1`` dies after that step is journaled, ``before:3`` and ``after:3`` around the third
-effect on GitHub. Without a point it lives. Its settings come from the environment, as those of any worker.
+The program imports a worker once, and forks one for each line that it reads: ``step:/1`` dies after that step is
+journaled, ``before:3`` and ``after:3`` around the third effect on GitHub; an empty line lives. It prints the process id
+of each, and its status once it has ended. The settings come from the environment, as those of any worker.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ async def run() -> None:
 
 
 LeasedWorker.lease_seconds = LEASE_SECONDS
-if len(sys.argv) > 1:
-    arm(*sys.argv[1].split(":", 1))
-asyncio.run(run())
+for line in sys.stdin:
+    if (child := os.fork()) == 0:
+        if point := line.strip():
+            arm(*point.split(":", 1))
+        asyncio.run(run())
+        os._exit(0)
+    print(child, flush=True)  # noqa: T201 - it is told to the test
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)  # noqa: T201 - the same

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from telling import Story, no_sleep
 
 from deploy.machine import Machine, machine
 from scripted_models import ModelServer, Turn, answers, says
+from tests.worker.sandboxed import open_folder
 
 OPENAI_KEY, ANTHROPIC_KEY = "sk-openai-canary-7f3a91", "sk-ant-canary-c02b55"
 """The providers' keys, as the worker alone knows them."""
@@ -39,23 +38,14 @@ class Real:
 @asynccontextmanager
 async def real_machine(**over: Any) -> AsyncIterator[Real]:
     """Run the pipeline in a folder that the sandbox's user can reach, unlike pytest's own."""
-    folder = _folder()
     seats = {"reviewer": "codex", "author": "claude"}
     models = {"codex_model": CODEX_MODEL, "claude_model": CLAUDE_MODEL}
     keys = {"openai_api_key": OPENAI_KEY, "anthropic_api_key": ANTHROPIC_KEY}
-    try:
+    with open_folder() as folder:
         async with ModelServer.start() as server:
             places = {"openai_base_url": server.openai_url, "anthropic_base_url": server.anthropic_url}
             async with machine(folder, sleep=no_sleep, **seats | models | keys | places | over) as made:
                 yield Real(made, server, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="codex-debate-test-"))
-    folder.chmod(0o711)
-    return folder
 
 
 def judges(*findings: dict[str, object], reply: str = "", **over: object) -> Turn:

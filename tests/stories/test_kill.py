@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +15,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from arq.constants import in_progress_key_prefix
+from redis.asyncio import Redis
 from telling import Ending, Story, finding, section, verdict
 
 from bot.main import run_bot
 from bot.settings import Settings
-from bot.store import Store
+from bot.store import RUNS, Store
+from bot.store.connection import PREFIX
 from deploy.standin import StandIn
 from deploy.store import EmbeddedStore
 
@@ -28,6 +33,7 @@ RESOLVED = finding(status="resolved")
 STEPS = 5
 EFFECTS = 15
 """What an undisturbed run of the story publishes; `test_the_points_are_all_there` counts."""
+LEASES = f"{in_progress_key_prefix}{PREFIX}:{RUNS}:"
 POINTS = [f"step:/{step}" for step in range(STEPS)] + [
     f"{when}:{number}" for number in range(1, EFFECTS + 1) for when in ("before", "after")
 ]
@@ -86,18 +92,45 @@ async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
         await store.close()
 
 
-@asynccontextmanager
-async def worker(town: Town, *point: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a worker process, which dies at a point if one is given."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def forge(town: Town) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run the program that makes the workers."""
+    pipe = asyncio.subprocess.PIPE
+    program = str(HERE / "mortal_worker.py")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HERE / "mortal_worker.py"), *point, env=town.environment, stderr=asyncio.subprocess.DEVNULL
+        sys.executable, program, env=town.environment, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
+    yield process
+    await asyncio.wait_for(process.communicate(b""), 30)
+    assert process.returncode == 0
+
+
+@asynccontextmanager
+async def worker(forge: asyncio.subprocess.Process, point: str = "") -> AsyncIterator[asyncio.Task[int]]:
+    """Run a worker process, which dies at a point if one is given; yield what waits for its status."""
+    assert forge.stdin is not None
+    assert forge.stdout is not None
+
+    async def said() -> int:
+        assert forge.stdout is not None
+        return int(await forge.stdout.readline())
+
+    forge.stdin.write(f"{point}\n".encode())
+    process = await asyncio.wait_for(said(), 30)
+    ended = asyncio.create_task(said())
     try:
-        yield process
+        yield ended
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        if not ended.done():
+            os.kill(process, signal.SIGKILL)
+        await ended
+
+
+async def runs_out(town: Town) -> None:
+    """Let a dead worker's lease be over at once."""
+    async with Redis.from_url(town.settings.redis_url or "") as redis:
+        async for lease in redis.scan_iter(f"{LEASES}*"):
+            await redis.delete(lease)
 
 
 async def begin(town: Town, name: str, folder: Path) -> Story:
@@ -145,34 +178,41 @@ async def told(story: Story, end: Ending) -> dict[str, Any]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def undisturbed(town: Town, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+async def undisturbed(
+    town: Town, forge: asyncio.subprocess.Process, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """Return the end of the story that nothing disturbs."""
     story = await begin(town, "undisturbed", tmp_path_factory.mktemp("calm"))
-    async with worker(town):
+    async with worker(forge):
         end = await story.ends()
     assert (await town.store.runs.state(end.run)).fence == 1
     return await told(story, end)
 
 
-async def test_the_points_are_all_there(town: Town, undisturbed: dict[str, Any], tmp_path: Path) -> None:
+async def test_the_points_are_all_there(
+    town: Town, forge: asyncio.subprocess.Process, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
     """A run that would die at one effect more does not die: no point is left out."""
     assert undisturbed["status"] == "consensus"
     assert len(undisturbed["commits"]) == 2
     for point in (f"step:/{STEPS}", f"before:{EFFECTS + 1}"):
         story = await begin(town, f"past-{point[:4]}", tmp_path / point[:4])
-        async with worker(town, point) as process:
+        async with worker(forge, point) as ended:
             await story.ends()
-            assert process.returncode is None
+            assert not ended.done()
 
 
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_worker_that_is_killed_loses_and_doubles_nothing(
-    town: Town, undisturbed: dict[str, Any], tmp_path: Path, point: str
+    town: Town, forge: asyncio.subprocess.Process, undisturbed: dict[str, Any], tmp_path: Path, point: str
 ) -> None:
+    """After a step the lease runs out by itself; elsewhere its end is not waited for."""
     story = await begin(town, f"killed-{re.sub('[:/]+', '-', point)}", tmp_path)
-    async with worker(town, point) as process:
-        assert await asyncio.wait_for(process.wait(), 30) == -9, "it never came to this point"
-    async with worker(town):
+    async with worker(forge, point) as ended:
+        assert await asyncio.wait_for(asyncio.shield(ended), 30) == -9, "it never came to this point"
+    if not point.startswith("step"):
+        await runs_out(town)
+    async with worker(forge):
         end = await story.ends()
     assert end.state.status == "consensus", f"{end.check.title}\n{end.check.summary}"
     assert await told(story, end) == undisturbed

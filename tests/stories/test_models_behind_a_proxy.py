@@ -20,11 +20,11 @@ from pydantic import SecretStr
 from test_behind_a_proxy import NAME, VARIABLES, certificates, joined, serving
 
 from bot.store import Store
+from deploy.pricing import prices as shipped
 from scripted_models import ModelServer, says
 from worker.gateway import SOCKET, Gateway, TurnBudget, Upstream
-from worker.prices import load
 
-PRICES = load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8"))
+PRICES = shipped(Path("/none"))
 
 
 @dataclass

@@ -158,6 +158,11 @@ def limited(cell: Cell, request: pytest.FixtureRequest) -> Cell:
     return cell if request.param == "groups" else replace(cell, sandbox=replace(cell.sandbox, groups=None))
 
 
+def open_files() -> int:
+    """Return how many files this process holds open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def is_root() -> bool:
     """Tell whether these tests are run by root, who gives every sandbox a user of its own."""
     return os.geteuid() == 0

@@ -9,10 +9,9 @@ import logging
 import os
 import stat
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,16 +24,17 @@ from pydantic import SecretStr
 
 from bot.settings import Settings
 from bot.store import Store
+from deploy.pricing import prices as shipped
 from scripted_models import ModelServer, Usage, answers, calls, faults, says
 from scripted_models.programs import Claude, Codex
+from tests.worker.sandboxed import is_root, open_folder
 from worker import gateway as module
 from worker.debate.flow import Tokens
 from worker.gateway import APIS, SOCKET, Gateway, NoKey, OpenTurn, Stopped, TurnBudget, Upstream, upstreams
-from worker.prices import load
 from worker.process import Program, run
-from worker.sockets import bound
+from worker.sockets import bound, short
 
-PRICES = load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8"))
+PRICES = shipped(Path("/none"))
 OPENAI_KEY = "sk-proj-the-real-openai-key-0123456789"
 ANTHROPIC_KEY = "sk-ant-the-real-anthropic-key-0123456789"
 KEYS = {"responses": OPENAI_KEY, "messages": ANTHROPIC_KEY}
@@ -71,27 +71,13 @@ def budget(api: str = "responses", **over: Any) -> TurnBudget:
     return TurnBudget(api, **(fields | over))
 
 
-@contextmanager
-def near(folder: Path) -> Iterator[str]:
-    """Yield the socket's path as a short one."""
-    own = os.open(folder, os.O_RDONLY)
-    yield f"/proc/self/fd/{own}/{SOCKET}"
-    os.close(own)
-
-
-@contextmanager
-def passable() -> Iterator[Path]:
-    """Yield a new folder that every user may pass."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o711)
-        yield Path(name)
-
-
 @asynccontextmanager
 async def program(turn: OpenTurn) -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a session of a program inside."""
-    with near(turn.folder) as path:
-        async with aiohttp.ClientSession("http://inside", connector=aiohttp.UnixConnector(path)) as session:
+    with short(turn.folder) as near:
+        async with aiohttp.ClientSession(
+            "http://inside", connector=aiohttp.UnixConnector(f"{near}/{SOCKET}")
+        ) as session:
             yield session
 
 
@@ -103,8 +89,8 @@ async def ask(session: aiohttp.ClientSession, api: str, **over: Any) -> tuple[in
 
 async def raw(turn: OpenTurn, request: bytes) -> bytes:
     """Return what comes back on a connection of its own."""
-    with near(turn.folder) as path:
-        reader, writer = await asyncio.open_unix_connection(path)
+    with short(turn.folder) as near:
+        reader, writer = await asyncio.open_unix_connection(f"{near}/{SOCKET}")
     writer.write(request)
     try:
         async with asyncio.timeout(5):
@@ -315,8 +301,8 @@ async def test_too_large_a_request_is_refused(
 
 async def test_a_request_that_breaks_off_is_not_forwarded(gateway: Gateway, models: ModelServer) -> None:
     async with gateway.turn(budget()) as turn:
-        with near(turn.folder) as path:
-            _, writer = await asyncio.open_unix_connection(path)
+        with short(turn.folder) as near:
+            _, writer = await asyncio.open_unix_connection(f"{near}/{SOCKET}")
         writer.write(b'POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"model"')
         await writer.drain()
         writer.close()
@@ -348,8 +334,8 @@ async def test_a_turn_has_few_calls_under_way_and_the_others_wait(gateway: Gatew
 async def test_a_turn_has_few_connections_and_more_are_closed(gateway: Gateway, models: ModelServer) -> None:
     models.openai.plays([says("hello")])
     async with gateway.turn(budget()) as turn:
-        with near(turn.folder) as path:
-            held = [await asyncio.open_unix_connection(path) for _ in range(module.CONNECTIONS + 10)]
+        with short(turn.folder) as near:
+            held = [await asyncio.open_unix_connection(f"{near}/{SOCKET}") for _ in range(module.CONNECTIONS + 10)]
         await asyncio.sleep(0.1)
         closed = [reader.at_eof() for reader, _ in held]
         assert closed == [False] * module.CONNECTIONS + [True] * 10
@@ -411,7 +397,7 @@ async def test_where_nothing_may_be_spent_nothing_is_asked(gateway: Gateway, mod
     assert not models.openai.requests
 
 
-async def test_the_thousand_and_first_call_of_a_turn_is_refused(gateway: Gateway, models: ModelServer) -> None:
+async def test_a_call_beyond_those_that_a_turn_may_make_is_refused(gateway: Gateway, models: ModelServer) -> None:
     """threats.md, input 121: 429, and the run ends with `budget`."""
     models.openai.plays([says("x")], again=True)
     async with gateway.turn(budget(calls=5)) as turn, program(turn) as session:
@@ -444,30 +430,30 @@ async def test_a_turns_socket_belongs_to_the_sandboxs_user_alone(gateway: Gatewa
         assert (turn.folder / SOCKET).stat().st_uid == os.geteuid()
 
 
-async def test_no_other_user_of_the_machine_can_open_it(ways: Any, store: Store) -> None:
-    if os.geteuid() != 0:
-        return  # only root can ask as somebody else
-    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-    with passable() as folder:
-        async with (
-            Gateway(ways, folder / "gateway", prices=PRICES, spending=store.spending) as made,
-            made.turn(budget(user=12345)) as turn,
-        ):
-            argv = ("/usr/bin/env", "python3", "-c", connect, str(turn.folder / SOCKET))
-            ends = [
-                await run(Program(argv, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}, user=user))
-                for user in (12345, 12346)
-            ]
-    assert [end.code for end in ends] == [0, 1], ends
-    assert b"PermissionError" in ends[1].stderr
+if is_root():  # who alone can ask as somebody else
+
+    async def test_no_other_user_of_the_machine_can_open_it(ways: Any, store: Store) -> None:
+        connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        with open_folder() as folder:
+            async with (
+                Gateway(ways, folder / "gateway", prices=PRICES, spending=store.spending) as made,
+                made.turn(budget(user=12345)) as turn,
+            ):
+                argv = ("/usr/bin/env", "python3", "-c", connect, str(turn.folder / SOCKET))
+                ends = [
+                    await run(Program(argv, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}, user=user))
+                    for user in (12345, 12346)
+                ]
+        assert [end.code for end in ends] == [0, 1], ends
+        assert b"PermissionError" in ends[1].stderr
 
 
 async def test_a_turns_socket_goes_with_the_turn(gateway: Gateway, models: ModelServer) -> None:
     models.openai.plays([says("hello").slowly(wait=60.0)])
     async with gateway.turn(budget()) as turn:
-        with near(turn.folder) as path:
-            idle, held = await asyncio.open_unix_connection(path)
-            session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(path))
+        with short(turn.folder) as near:
+            idle, held = await asyncio.open_unix_connection(f"{near}/{SOCKET}")
+            session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(f"{near}/{SOCKET}"))
             waiting = asyncio.ensure_future(session.post("http://x/v1/responses", json=BODIES["responses"]))
             while not models.openai.requests:
                 await asyncio.sleep(0.01)
@@ -564,8 +550,8 @@ async def test_bytes_that_are_no_request_harm_nobody(
     models.openai.plays([says("hello")])
     with caplog.at_level(logging.INFO):
         async with gateway.turn(budget()) as turn:
-            with near(turn.folder) as path:
-                reader, writer = await asyncio.open_unix_connection(path)
+            with short(turn.folder) as near:
+                reader, writer = await asyncio.open_unix_connection(f"{near}/{SOCKET}")
             writer.write(bytes_)
             writer.write_eof()
             await asyncio.wait_for(reader.read(), 5)
@@ -640,8 +626,8 @@ async def inside(turn: OpenTurn) -> AsyncIterator[Any]:
     """Yield what stands for the model server in a sandbox: an address whose connections end at the turn's socket."""
 
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with near(turn.folder) as path:
-            far_reader, far_writer = await asyncio.open_unix_connection(path)
+        with short(turn.folder) as near:
+            far_reader, far_writer = await asyncio.open_unix_connection(f"{near}/{SOCKET}")
 
         async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             try:

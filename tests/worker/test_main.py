@@ -13,15 +13,15 @@ from bot.github import WORKERS_WRITES, AppClient
 from bot.github.limits import WRITES
 from bot.settings import Settings
 from bot.store import Store
+from deploy.pricing import prices as shipped
 from worker import main
 from worker.attempt import Office
 from worker.gateway import Gateway
 from worker.isolation import Isolation
 from worker.main import Supplies, lacking, run_worker, take_run
-from worker.prices import load
 from worker.quarters import Programs, Quarters
 
-SUPPLIES = Supplies(load((Path(__file__).parents[2] / "deploy" / "prices.toml").read_text("utf-8")))
+SUPPLIES = Supplies(shipped(Path("/none")))
 
 
 def settings(tmp_path: Path, **over: str) -> Settings:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.worker.sandboxed import open_files
 from worker.process import Program, run
 
 PATH = {"PATH": os.defpath}
@@ -261,10 +262,6 @@ async def test_a_sealed_output_is_nobodys_to_open() -> None:
     sealed = await run(replace(spec, sealed=True))
     assert sealed.stdout == b"own\n"
     assert b"No such device or address" in sealed.stderr
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_a_sealed_output_streams_and_ends_as_any_other() -> None:

@@ -1,4 +1,4 @@
-"""Where agents are put up: what one turn is given, and what of it is kept. Whole turns stand in test_hijacked.py."""
+"""Where agents are put up: what one turn is given, and what of it is kept. Whole turns stand in hijacked/."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.sandboxed import Cell, children, is_root
+from tests.worker.sandboxed import Cell, children, is_root, open_files
 from worker import cgroup, sandbox
 from worker.process import Program
 from worker.sandbox import BASE, HOME, NOTES, TOOL, TREE, TURN, Room, Sandbox, lay_out
@@ -411,10 +411,6 @@ async def test_nothing_is_left_after_many_runs(limited: Cell, monkeypatch: pytes
     assert len(made) == (21 if limited.sandbox.groups else 0)
     assert not [folder for group in made for folder in group.folders if folder.exists()]
     assert limited.left() == []
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_what_falls_to_this_process_is_reaped(cell: Cell) -> None:

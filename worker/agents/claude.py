@@ -10,17 +10,31 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.redact import redact, visible, whole
+from bot.redact import quotable
 from worker.activity import of_claude
 from worker.debate.flow import TurnFailed
-from worker.process import MIB, Finished, Program
+from worker.process import Finished, Program
+from worker.stream import (
+    INSTALL,
+    LOG_TAIL,
+    OUTPUT,
+    READ,
+    SIGNALLED,
+    SILENCE_MS,
+    WORDS,
+    behind,
+    ending,
+    event,
+    not_started,
+    session_id,
+    tail,
+)
 from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
 
 BOX = Box(tool="claude", sessions=".claude/projects", api="messages", key="anthropic_api_key")
@@ -33,16 +47,6 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 """What ``--effort`` takes (its ``--help``). Another word is only warned of, and the default is taken."""
 RETRIES = 2
 """How often the program tries a request again, after about half a second and one second (decisions.md 1.6)."""
-SILENCE = 600_000
-"""Milliseconds that the program waits for an answer, and for the next byte within one (agents.md 4.7)."""
-OUTPUT = 64 * MIB
-"""Bytes of events in one turn; each holds what a tool returned."""
-SHORTEST, LONGEST = len('{"type":"system"}'), 8 * MIB
-"""Bytes of a line that is looked at: the final event holds the reply and little more."""
-LOG_TAIL = 2000
-"""Characters of the program's own output that are kept for the run's log."""
-WORDS = 200
-"""Characters of the provider's or the program's own words in a sentence for people."""
 _PLACEHOLDER = "the-gateway-holds-the-key"
 
 
@@ -59,17 +63,15 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
     try:
         finished = await run(program)
     except OSError as error:
-        raise TurnFailed("environment", f"claude cannot be started here ({error.strerror or error})") from error
-    log = _log(reader, finished)
+        raise not_started(BOX.tool, error) from error
     final = reader.final
     if final is None:
-        kind, sentence = _without_end(reader, finished, seconds=request.seconds)
-        raise TurnFailed(kind, sentence, log=log)
+        raise _without_end(reader, finished, seconds=request.seconds)
     if request.session is not None and any(error.startswith(NO_SESSION) for error in final.errors):
         raise SessionGone(request.session)
     if final.is_error and final.subtype != NO_OBJECT:
-        raise _failure(final, request.model or reader.model or "default", log=log)
-    return TurnReply(_text(final, request), session=_session(final.session_id), log=log)
+        raise _failure(final, request.model or reader.model, log=tail(reader.log, finished.stderr))
+    return TurnReply(_text(final, request), session=session_id(final.session_id))
 
 
 # ---- The program ----------------------------------------------------------------------------------------------------
@@ -77,18 +79,17 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
 
 def _program(request: TurnRequest, reader: _Reader) -> Program:
     """Return the program that takes the turn. Raises `SessionGone` for a session that is none of the program's."""
-    if request.lodging is None:
-        raise TurnFailed("environment", "claude starts only in a sandbox, and there is none")
+    lodging = request.lodged
     if request.effort is not None and request.effort not in EFFORTS:
         known = ", ".join(EFFORTS)
-        raise TurnFailed("environment", f"claude knows no effort {_plain(request.effort)!r}; it knows {known}")
+        raise TurnFailed("environment", f"claude knows no effort `{quotable(request.effort, WORDS)}`; it knows {known}")
     # What is no id would be sought among the titles of sessions.
-    if request.session is not None and _session(request.session) is None:
+    if request.session is not None and session_id(request.session) is None:
         raise SessionGone(request.session)
     return Program(
-        (str(request.lodging.program), *_flags(request)),
+        (str(lodging.program), *_flags(request)),
         cwd=request.tree,
-        env=_environment(request.lodging),
+        env=_environment(lodging),
         stdin=_prompt(request.brief),
         seconds=request.seconds,
         output_cap=OUTPUT,
@@ -132,8 +133,8 @@ def _environment(lodging: Lodging) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ANTHROPIC_BASE_URL": lodging.api,
         "ANTHROPIC_API_KEY": _PLACEHOLDER,
-        "API_TIMEOUT_MS": str(SILENCE),
-        "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": str(SILENCE),
+        "API_TIMEOUT_MS": str(SILENCE_MS),
+        "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": str(SILENCE_MS),
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
         "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -197,13 +198,12 @@ class _Reader:
 
     def __call__(self, line: bytes) -> bool:
         """Take a line. Return whether the program has said its last word."""
-        if self.final is not None or not SHORTEST <= len(line) <= LONGEST:
+        if self.final is not None or not (told := event(line)):
             return self.final is not None
-        event = _event(line)
-        self.spoke = self.spoke or isinstance(event.get("type"), str)
-        match event:
+        self.spoke = self.spoke or isinstance(told.get("type"), str)
+        match told:
             case {"type": "result"}:
-                self._end(event)
+                self._end(told)
             case {"type": "system", "subtype": "init", "model": str(model)}:
                 self.model = model
             case {"type": "system", "subtype": "api_retry", "error_status": status, "error": error}:
@@ -211,13 +211,13 @@ class _Reader:
                 self._note(f"A request failed ({status} {error}) and is tried again.")
             case {"type": "assistant"}:
                 self.refused = ""
-                if doing := of_claude(event):
+                if doing := of_claude(told):
                     self._tell(doing)
         return self.final is not None
 
-    def _end(self, event: dict[str, Any]) -> None:
+    def _end(self, told: dict[str, Any]) -> None:
         try:
-            self.final = _Final.model_validate(event)
+            self.final = _Final.model_validate(told)
         except ValidationError:
             return
         if self.final.is_error:
@@ -227,37 +227,11 @@ class _Reader:
         self.log = f"{self.log}{text}\n"[-LOG_TAIL:]
 
 
-def _event(line: bytes) -> dict[str, Any]:
-    """Return the event that a line holds; an empty one where it holds none."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
 def _text(final: _Final, request: TurnRequest) -> str:
     """Return the reply: where an object was asked for and given, the object."""
     if request.schema is not None and final.structured_output is not None:
         return json.dumps(final.structured_output, ensure_ascii=False)
     return final.words if final.is_error else final.result or ""
-
-
-def _session(session: str | None) -> str | None:
-    """Return an id as the program writes it; None for anything else."""
-    try:
-        return session if session is not None and str(uuid.UUID(session)) == session else None
-    except ValueError:
-        return None
-
-
-def _log(reader: _Reader, finished: Finished) -> str:
-    """Return the tail of what the program said besides its reply; without a final event, of all that it said.
-
-    An escape in an event can spell what no file can hold.
-    """
-    said = b"" if reader.final else finished.stdout[-LOG_TAIL:]
-    return whole(reader.log + (said + finished.stderr[-LOG_TAIL:]).decode("utf-8", "replace"))[-LOG_TAIL:]
 
 
 # ---- Its failures ---------------------------------------------------------------------------------------------------
@@ -267,10 +241,8 @@ NO_SESSION = "No conversation found with session ID"
 NO_OBJECT = "error_max_structured_output_retries"
 """The subtype after five replies that do not fit the schema (agents.md 4.2). A reply like any other that does not fit:
 the codec's one re-ask says so in its own words, and then ends the turn as malformed."""
-PASSING = frozenset({408, 409, 425, 429})
+PASSING = frozenset({408, 409, 425})
 """Statuses below 500 that pass by themselves."""
-SIGNALS = 128
-"""From here on an exit status tells of a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +252,11 @@ class _Case:
     applies: Callable[[_Final], bool]
     kind: str
     sentence: str
-    """May hold ``{says}`` (status and words), ``{words}`` and ``{model}``."""
+    """It may hold ``{words}``, the provider's behind a colon, ``{says}``, its status before them, and ``{model}``."""
     hint: str = ""
 
+
+_MODEL = "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model "
 
 CASES = (
     _Case(
@@ -295,7 +269,7 @@ CASES = (
     _Case(
         lambda final: final.api_error_status == 403,
         "refused",
-        "the provider does not accept the claude key: `{words}`",
+        "the provider does not accept the claude key{words}",
         "the operator of this server sets `ANTHROPIC_API_KEY` to a valid key",
     ),
     _Case(
@@ -312,40 +286,40 @@ CASES = (
     _Case(
         lambda final: final.api_error_status == 404,
         "refused",
-        "the provider has no model `{model}` for the claude key",
-        "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model that the claude key may use",
+        "the provider of claude does not offer {model}",
+        _MODEL + "that its key may use",
     ),
     _Case(
-        lambda final: final.terminal_reason == "prompt_too_long" or final.api_error_status == 413,
+        lambda final: final.terminal_reason == "prompt_too_long",
         "refused",
-        "this turn does not fit into claude's model: `{words}`",
+        "the debate does not fit into the context window of claude's model",
+        _MODEL + "with a larger one, or the pull request is split",
     ),
-    _Case(
-        lambda final: final.stop_reason == "refusal",
-        "refused",
-        "the safeguards of claude's provider stopped its reply",
-    ),
+    _Case(lambda final: final.stop_reason == "refusal", "refused", "a filter of claude's provider stopped the answer"),
     _Case(
         # The program has asked the model three times to go on by then.
         lambda final: final.api_error == "max_output_tokens",
         "malformed",
-        "claude's reply did not come to an end: `{words}`",
+        "claude's answer was longer than its provider allows",
     ),
-    # No such limit is set here. Were one set in another way, a new start would only reach it again.
-    _Case(lambda final: final.subtype == "error_max_turns", "malformed", "claude took more steps than it may"),
-    _Case(lambda final: final.subtype == "error_max_budget_usd", "budget", "claude spent more than it may"),
+    _Case(
+        lambda final: final.api_error_status == 429,
+        "transport",
+        "the provider of claude allows no more requests for now{says}",
+        "wait some minutes",
+    ),
     _Case(
         lambda final: 400 <= (final.api_error_status or 0) < 500 and final.api_error_status not in PASSING,
         "refused",
-        "the provider of claude says: `{says}`",
+        "the provider of claude refuses the request{says}",
     ),
     _Case(
         lambda final: final.api_error_status is not None,
         "transport",
-        "the provider of claude says: `{says}`",
+        "the provider of claude has a fault of its own{says}",
     ),
     # No connection, one that broke off, an answer that is none, or a fault of the program's own.
-    _Case(lambda final: True, "transport", "claude broke off: `{words}`"),  # noqa: ARG005 - the row for all others
+    _Case(lambda final: True, "transport", "claude ended its turn with an error{words}"),  # noqa: ARG005 - the row for all others
 )
 """How failures are told; the first row that applies counts (agents.md 4.6, 4.7)."""
 
@@ -353,36 +327,31 @@ CASES = (
 def _failure(final: _Final, model: str, *, log: str) -> TurnFailed:
     """Return what a final event that tells of a failure means."""
     case = next(case for case in CASES if case.applies(final))
-    words = _plain(_FRAME.sub("", final.words))
+    words = _FRAME.sub("", final.words[:READ])
     says = " ".join(str(part) for part in (final.api_error_status, final.api_error_type) if part is not None)
-    sentence = case.sentence.format(words=words, says=_plain(f"{says}: {words}"), model=_plain(model))
+    asked = f"the model `{quotable(model, WORDS)}`" if model else "the model that claude takes by itself"
+    sentence = case.sentence.format(words=behind(words), says=behind(f"{says}: {words}"), model=asked)
     return TurnFailed(case.kind, sentence, hint=case.hint, log=log)
 
 
-def _without_end(reader: _Reader, finished: Finished, *, seconds: float) -> tuple[str, str]:
-    """Return the kind and the sentence for a program that never came to its final event."""
+def _without_end(reader: _Reader, finished: Finished, *, seconds: float) -> TurnFailed:
+    """Return the failure of a program that never came to its final event."""
+    log, code = tail(reader.log, finished.stdout, finished.stderr), finished.code or 0
     if finished.timed_out:
-        busy = f"; its provider answered {_plain(reader.refused)}, and it waited" if reader.refused else ""
-        return "timeout", f"claude did not end within {seconds:.0f} seconds{busy}"
+        busy = f"; its provider answered `{quotable(reader.refused, WORDS)}`, and it waited" if reader.refused else ""
+        return TurnFailed("timeout", f"claude did not answer within {seconds:.0f} s{busy}", log=log)
     if finished.cut:
-        return "transport", "claude printed more than a program may"
-    code = finished.code or 0
-    if not reader.spoke and 0 < code < SIGNALS:
+        return TurnFailed("transport", "claude printed more than a program may", log=log)
+    if not reader.spoke and 0 < code < SIGNALLED:
         # It refuses its command line, or something around it fails: the same happens again.
-        words = _plain(finished.stderr[:LOG_TAIL].decode("utf-8", "replace"))
-        return "environment", f"claude does not start: `{words}`" if words else f"claude does not start (status {code})"
-    return "transport", f"claude ended without its reply (status {code})"
+        words = behind(finished.stderr[:READ].decode("utf-8", "replace")) or f": it ended with {ending(code)}"
+        return TurnFailed("environment", f"claude does not start{words}", hint=INSTALL, log=log)
+    return TurnFailed("transport", f"claude ended with {ending(code)} and without an answer", log=log)
 
 
 _FRAME = re.compile(
     r"^(?:Failed to authenticate\. )?API Error:\s*(?:Request rejected \(\d+\) · )?(?:\d{3} )?"
-    r"|\s*(?:This is a server-side issue|This is usually temporary|To configure this behavior)\b.*\Z",
+    r"|(?<!\s)\s*(?:This is a server-side issue|This is usually temporary|To configure this behavior)\b.*\Z",
     re.DOTALL,
 )
 """What the program puts around the provider's words: for a person at a terminal, and with addresses of this machine."""
-
-
-def _plain(text: str) -> str:
-    """Return foreign words as they can stand between backticks in a sentence: one line, cleaned, and cut."""
-    line = " ".join(visible(redact(text)).replace("`", "'").split())
-    return line if len(line) <= WORDS else f"{line[: WORDS - 1].rstrip()}…"

@@ -11,30 +11,21 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from bot.redact import visible, whole
+from bot.redact import whole
 from worker.activity import of_codex
-from worker.codex_failures import INSTALL, WORDS_LIMIT, Cause, ended, refused, unstarted
+from worker.codex_failures import Cause, ended, refused, unstarted
 from worker.debate.flow import TurnFailed
-from worker.process import MIB, Finished, Program
+from worker.process import Finished, Program
+from worker.stream import LOG_TAIL, OUTPUT, READ, SILENCE_MS, WORDS, event, not_started, session_id, tail
 from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
 
-VERSION = "0.163.0"
-"""The version with which everything here was measured (agents.md 1)."""
 BOX = Box(tool="codex", sessions=".codex/sessions", api="responses", key="openai_api_key")
 
 REQUEST_RETRIES = 2
 STREAM_RETRIES = 2
 """How often the program asks again by itself: it knows the stream (decisions.md 1.6; the program's own are 4 and 5)."""
-IDLE_MS = 600_000
-"""Milliseconds of silence in an answer after which the program takes it for broken (agents.md 2.10)."""
-OUTPUT_CAP = 64 * MIB
-LINE_LIMIT = 8 * MIB
-"""Bytes of one event. A longer one is not read."""
-ERRORS_READ = 20_000
-"""Bytes of standard error that are looked at, from its end."""
-LOG_TAIL = 2000
-"""Characters of what the program said that are kept (protocols.md 1.7)."""
 
 KEY_VARIABLE = "CODEX_DEBATE_PROVIDER_KEY"
 KEY = "placeholder"
@@ -53,22 +44,19 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
     provider said: ``refused``, ``timeout``, ``environment`` where the program does not start, and ``transport`` for all
     that may go well the next time.
     """
-    if request.lodging is None:
-        raise TurnFailed("environment", "codex starts only in a sandbox")
-    if request.session is not None and not _THREAD.fullmatch(request.session):
+    if request.session is not None and session_id(request.session) is None:
         raise SessionGone(request.session)  # the program would begin a new thread and not tell
     stream = _Stream(request.session, request.tell)
     try:
-        finished = await run(_program(request, request.lodging, stream))
+        finished = await run(_program(request, request.lodged, stream))
     except OSError as error:
-        why = f"codex cannot be started: {(error.strerror or str(error)).lower()}"
-        raise TurnFailed("environment", why, hint=INSTALL, log=str(error)) from error
+        raise not_started(BOX.tool, error) from error
     if stream.ended and stream.error is None and stream.answer.strip():
-        return TurnReply(stream.answer, session=stream.thread, log=_log(stream, finished))
+        return TurnReply(stream.answer, session=stream.thread)
     if request.session is not None and not stream.begun and _NOT_RESUMED.search(_errors(finished)):
         raise SessionGone(request.session)
     cause = _cause(stream, finished, request)
-    raise TurnFailed(cause.kind, cause.sentence, hint=cause.hint, log=_log(stream, finished))
+    raise TurnFailed(cause.kind, cause.sentence, hint=cause.hint, log=tail(_errors(finished), *stream.notes))
 
 
 # ---- The program ----------------------------------------------------------------------------------------------------
@@ -92,7 +80,7 @@ def _program(request: TurnRequest, lodging: Lodging, stream: _Stream) -> Program
         },
         stdin=whole(prompt).encode(),
         seconds=request.seconds,
-        output_cap=OUTPUT_CAP,
+        output_cap=OUTPUT,
         on_line=stream.take,
     )
 
@@ -121,7 +109,7 @@ def _settings(request: TurnRequest, lodging: Lodging) -> dict[str, str | int | b
         "wire_api": "responses",
         "request_max_retries": REQUEST_RETRIES,
         "stream_max_retries": STREAM_RETRIES,
-        "stream_idle_timeout_ms": IDLE_MS,
+        "stream_idle_timeout_ms": SILENCE_MS,
     }
     return {
         **({"model": request.model} if request.model else {}),
@@ -173,8 +161,6 @@ def _forbidden(name: str) -> str:
 
 # ---- Its events -----------------------------------------------------------------------------------------------------
 
-_THREAD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
 
 class _Stream:
     """What the program has told so far. Lines that are no events, or unknown ones, say nothing."""
@@ -193,29 +179,25 @@ class _Stream:
 
     def take(self, line: bytes) -> bool:
         """Read a line; return whether the turn is over. Raises `SessionGone` where another thread was begun."""
-        if not self.ended and len(line) <= LINE_LIMIT:
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                return False
-            self._read(event)
-            if doing := of_codex(event):
+        if not self.ended and (told := event(line)):
+            self._read(told)
+            if doing := of_codex(told):
                 self._tell(doing)
         return self.ended
 
-    def _read(self, event: object) -> None:
-        match event:
+    def _read(self, told: dict[str, Any]) -> None:
+        match told:
             case {"type": "thread.started", "thread_id": str(thread)} if self.thread is None:
                 if self._session not in {None, thread}:
                     raise SessionGone(self._session)
-                self.thread = thread if _THREAD.fullmatch(thread) else None
+                self.thread = session_id(thread)
             case {"type": "turn.started"}:
                 self.begun = True
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
                 self.answer = text
-                self._note(text, WORDS_LIMIT)
+                self._note(text, WORDS)
             case {"type": "item.started", "item": {"type": "command_execution", "command": str(command)}}:
-                self._note(f"$ {command}", WORDS_LIMIT)
+                self._note(f"$ {command}", WORDS)
             case {"type": "item.completed", "item": {"type": "error", "message": str(message)}}:
                 self._note(message)
             case {"type": "error", "message": str(message)}:
@@ -242,14 +224,9 @@ def _message(failed: object) -> str:
             return ""
 
 
-def _log(stream: _Stream, finished: Finished) -> str:
-    """Return the tail of what the program said: what a failure was about stands at its end."""
-    return visible("\n".join(filter(None, [_errors(finished).strip(), *stream.notes])))[-LOG_TAIL:]
-
-
 def _errors(finished: Finished) -> str:
     """Return the end of standard error: what ended the program stands there."""
-    return finished.stderr[-ERRORS_READ:].decode("utf-8", "replace")
+    return finished.stderr[-READ:].decode("utf-8", "replace")
 
 
 # ---- Its failures ---------------------------------------------------------------------------------------------------

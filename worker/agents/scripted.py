@@ -42,11 +42,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.debate.flow import TurnFailed
 from worker.process import Finished, Program
+from worker.stream import ending, tail
 from worker.turn import Run, SessionGone, TurnReply, TurnRequest
 
 PROGRAM = Path(__file__).with_name("scripted_program.py")
-LOG_TAIL = 2000
-"""Characters of the program's own output that are kept for the run's log."""
 
 
 class _Turn(BaseModel):
@@ -116,7 +115,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
         mark.unlink(missing_ok=True)
     else:
         mark.touch()
-    return TurnReply(text, session=session, model=turn.model, usd=turn.usd, log=_tail(finished))
+    return TurnReply(text, session=session, model=turn.model, usd=turn.usd)
 
 
 def _load(argument: str) -> _Scenario:
@@ -193,14 +192,14 @@ def _text(finished: Finished, request: TurnRequest) -> str:
     """Return the reply in what the program printed."""
 
     def failed(kind: str, sentence: str) -> TurnFailed:
-        return TurnFailed(kind, f"scripted, the {request.seat}, {sentence}", log=_tail(finished))
+        return TurnFailed(kind, f"scripted, the {request.seat}, {sentence}", log=tail(finished.stdout, finished.stderr))
 
     if finished.timed_out:
-        raise failed("timeout", f"did not end within {request.seconds:.0f} seconds")
+        raise failed("timeout", f"did not answer within {request.seconds:.0f} s")
     if finished.cut:
         raise failed("transport", "printed more than a program may")
     if finished.code != 0:
-        raise failed("transport", f"ended with status {finished.code}")
+        raise failed("transport", f"ended with {ending(finished.code or 0)}")
     output = finished.stdout.decode("utf-8", "replace")
     if not output.startswith("{"):
         if not output.strip():
@@ -214,10 +213,6 @@ def _text(finished: Finished, request: TurnRequest) -> str:
         if event["type"] == "reply":
             return str(event["text"])
     raise failed("transport", "ended without a reply")
-
-
-def _tail(finished: Finished) -> str:
-    return (finished.stdout + finished.stderr).decode("utf-8", "replace")[-LOG_TAIL:]
 
 
 def _fail(sentence: str) -> NoReturn:

@@ -51,7 +51,8 @@ class Report:
     status: Status | None = None
     """None while the debate is under way."""
     reason: str = ""
-    """Why it ended, for statuses that need a reason: one sentence, plain text, without a full stop."""
+    """Why it ended, for statuses that need a reason: one sentence without a full stop. It may hold words between
+    backticks; a title shows them without."""
     hint: str = ""
     """What to do next, where the reason has a repair: one sentence."""
     failed_seat: str = ""

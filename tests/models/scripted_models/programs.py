@@ -70,6 +70,7 @@ class Codex:
     root: Path
     models: ModelServer
     key: str = "sk-dummy"
+    model: str = MODEL
     retries: int = 0
 
     async def __call__(self, prompt: str, *, resume: str = "", schema: dict[str, Any] | None = None) -> Ran:
@@ -84,7 +85,7 @@ class Codex:
             "stream_idle_timeout_ms": 5000,
         }
         settings = {
-            "model": MODEL,
+            "model": self.model,
             "model_provider": "scripted",
             **{f"model_providers.scripted.{name}": value for name, value in provider.items()},
             **{f"features.{name}": False for name in CODEX_FEATURES},
@@ -112,6 +113,7 @@ class Claude:
     root: Path
     models: ModelServer
     key: str = "sk-ant-dummy"
+    retries: int = 0
 
     async def __call__(self, prompt: str, *, resume: str = "", schema: dict[str, Any] | None = None) -> Ran:
         """Take a turn, in a new session or in an old one."""
@@ -126,7 +128,7 @@ class Claude:
             "ANTHROPIC_BASE_URL": self.models.anthropic_url,
             "ANTHROPIC_API_KEY": self.key,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_MAX_RETRIES": "0",
+            "CLAUDE_CODE_MAX_RETRIES": str(self.retries),
             "IS_SANDBOX": "1",  # without it root may not bypass (agents.md 4.3)
         }
         message = {"type": "user", "message": {"role": "user", "content": prompt}, "client_composed": True}

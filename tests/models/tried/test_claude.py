@@ -91,7 +91,7 @@ async def test_a_schema_that_comes_later_makes_everything_new(claude: Claude, mo
 
 
 async def test_a_refusal_is_told_in_one_sentence(claude: Claude, models: ModelServer) -> None:
-    """How all other faults read is held by tests/worker/agents/test_claude_failures.py, their wire by test_faults.py."""
+    """How the others read is held by tests/worker/agents/test_claude_failures.py, their wire by test_faults.py."""
     models.anthropic.plays([faults.rate_limited(retry_after=1)])
     ran = await claude("Say.")
     end = result(ran)

@@ -115,7 +115,7 @@ async def test_a_fault_is_one_request_and_one_sentence(codex: Codex, models: Mod
 async def test_it_asks_again_after_the_seconds_that_it_was_told_and_after_a_broken_stream(
     codex: Codex, models: ModelServer
 ) -> None:
-    codex.retries = 1
+    codex.retries = 2
     models.openai.plays([faults.rate_limited(retry_after=1), faults.cut(), says("At last.")])
     before = monotonic()
     assert said(await codex("Say.")) == ["At last."]

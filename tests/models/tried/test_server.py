@@ -163,10 +163,32 @@ async def test_turns_wait_for_a_function_and_other_requests_go_on(ask: Asking, m
     assert all(request.finished for request in models.openai.requests)
 
 
+async def test_a_prompt_chooses_its_script_or_its_function(ask: Asking, models: ModelServer) -> None:
+    async def decide(request: Request) -> Turn:
+        return says(f"{request.turn}: {request.model}")
+
+    models.openai.plays(by_prompt({"left": [says("You said left.")], "right": decide}))
+    heard = [(await events(ask.openai(each)))[-1]["response"] for each in ("right", "left")]
+    assert [each["output"][0]["content"][0]["text"] for each in heard] == ["1: gpt-5.5", "You said left."]
+
+
 async def test_a_prompt_that_no_script_knows_is_refused(ask: Asking, models: ModelServer) -> None:
     models.anthropic.plays(by_prompt({"left": [says("a")]}))
     async with ask.anthropic() as response:
         assert (response.status, "none of ['left']" in await response.text()) == (400, True)
+
+
+async def test_a_script_at_its_end_says_so(ask: Asking, models: ModelServer) -> None:
+    models.openai.plays([])
+    async with ask.openai() as response:
+        told = await response.text()
+    assert (response.status, "Not in the script: the script has 0 turns" in told) == (400, True)
+
+
+async def test_an_answer_without_a_schema_is_text(ask: Asking, models: ModelServer) -> None:
+    models.anthropic.plays([answers({"a": 1})])
+    async with ask.anthropic(stream=False) as response:
+        assert (await response.json())["content"][0]["text"] == '{"a": 1}'
 
 
 async def test_what_a_function_raises_comes_out_at_the_end(client: aiohttp.ClientSession) -> None:

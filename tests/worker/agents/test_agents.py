@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bot.config import AGENT_NAMES
 from bot.settings import Settings
 from worker.agents import AGENTS, UnknownAgent, find, instead_of
 from worker.gateway import APIS
 from worker.tools import TOOLS
-
-
-def test_the_table_holds_the_names_that_the_bot_knows() -> None:
-    assert tuple(AGENTS) == AGENT_NAMES
-    assert all(name == agent.name for name, agent in AGENTS.items())
 
 
 def test_who_runs_commands_has_a_box_with_all_that_it_needs() -> None:

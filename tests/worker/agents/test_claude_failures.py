@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pytest_asyncio
 from claude_seat import Seat
 from scripted_models import ModelServer, Turn, calls, faults, says
 from worker.agents import claude
-from worker.agents.claude import LOG_TAIL, LONGEST, RETRIES, WORDS
+from worker.agents.claude import RETRIES
 from worker.debate.flow import FAILURES, TurnFailed
 from worker.process import MIB
+from worker.stream import INSTALL, LINE, LOG_TAIL, WORDS
 from worker.turn import TurnReply
 
 SESSION = "054ca690-0a3b-4cb5-9f1a-f80c933a49ca"
@@ -47,44 +49,50 @@ async def failure(seat: Seat, **fields: Any) -> TurnFailed:
 
 # ---- The provider ---------------------------------------------------------------------------------------------------
 
-TOO_LONG = "this turn does not fit into claude's model: "
 KEY = "the operator of this server sets `ANTHROPIC_API_KEY` to a valid key"
 CREDIT = "the operator of this server adds credit to the account behind `ANTHROPIC_API_KEY`"
-MODEL = "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model that the claude key may use"
+MODEL = "the operator of this server sets `CODEX_DEBATE_CLAUDE_MODEL` to a model "
 NO_KEY, UNPAID = "the provider does not accept the claude key", "the claude account is out of credit"
-SAYS = "the provider of claude says: "
+REFUSES, FAULT = "the provider of claude refuses the request: ", "the provider of claude has a fault of its own: "
+LIMIT, WAIT = "the provider of claude allows no more requests for now: ", "wait some minutes"
+BROKE = "claude ended its turn with an error: "
 FAULTS: dict[str, tuple[Turn, str, str, str]] = {
     "401": (faults.unauthorized(), "refused", NO_KEY, KEY),
     "403": (faults.forbidden(), "refused", f"{NO_KEY}: `The key may not use this model.`", KEY),
     "credit": (faults.credit_balance(), "refused", UNPAID, CREDIT),
     "402": (faults.refused(402, "Pay.", kind="billing_error"), "refused", UNPAID, CREDIT),
-    "404": (faults.not_found(), "refused", "the provider has no model `claude-sonnet-5` for the claude key", MODEL),
+    "404": (
+        faults.not_found(),
+        "refused",
+        "the provider of claude does not offer the model `claude-sonnet-5`",
+        f"{MODEL}that its key may use",
+    ),
     "400": (
         faults.bad_request("You have reached your `limit`."),
         "refused",
-        f"{SAYS}`400 invalid_request_error: You have reached your 'limit'.`",
+        f"{REFUSES}`400 invalid_request_error: You have reached your 'limit'.`",
         "",
     ),
     "too long": (
         faults.prompt_too_long(),
         "refused",
-        f"{TOO_LONG}`Prompt is too long",
-        "",
+        "the debate does not fit into the context window of claude's model",
+        f"{MODEL}with a larger one, or the pull request is split",
     ),
-    "413": (faults.refused(413), "refused", f"{TOO_LONG}`Request too large", ""),
-    "429": (faults.rate_limited(), "transport", f"{SAYS}`429 rate_limit_error: There are too many requests.`", ""),
-    "408": (faults.refused(408), "transport", f"{SAYS}`408 api_error: This was scripted.`", ""),
-    "500": (faults.server_error(), "transport", f"{SAYS}`500 api_error: The server had an error.`", ""),
-    "503": (faults.unavailable(), "transport", f"{SAYS}`503 api_error: The service is unavailable.`", ""),
-    "529": (faults.overloaded(), "transport", f"{SAYS}`529 overloaded_error: Overloaded.`", ""),
-    "529 late": (faults.stream_overloaded(after="Some"), "transport", f"{SAYS}`529 overloaded_error: Overloaded`", ""),
-    "cut": (faults.cut(), "transport", "claude broke off: `Connection to the API was lost (ECONNRESET).`", ""),
-    "garbage": (faults.garbage(), "transport", "claude broke off: `Stream ended without receiving any events`", ""),
-    "refusal": (says("I").stopped("refusal"), "refused", "the safeguards of claude's provider stopped its reply", ""),
+    "413": (faults.refused(413), "refused", f"{REFUSES}`413 request_too_large: Request too large", ""),
+    "429": (faults.rate_limited(), "transport", f"{LIMIT}`429 rate_limit_error: There are too many requests.`", WAIT),
+    "408": (faults.refused(408), "transport", f"{FAULT}`408 api_error: This was scripted.`", ""),
+    "500": (faults.server_error(), "transport", f"{FAULT}`500 api_error: The server had an error.`", ""),
+    "503": (faults.unavailable(), "transport", f"{FAULT}`503 api_error: The service is unavailable.`", ""),
+    "529": (faults.overloaded(), "transport", f"{FAULT}`529 overloaded_error: Overloaded.`", ""),
+    "529 late": (faults.stream_overloaded(after="Some"), "transport", f"{FAULT}`529 overloaded_error: Overloaded`", ""),
+    "cut": (faults.cut(), "transport", f"{BROKE}`Connection to the API was lost (ECONNRESET).`", ""),
+    "garbage": (faults.garbage(), "transport", f"{BROKE}`Stream ended without receiving any events`", ""),
+    "refusal": (says("I").stopped("refusal"), "refused", "a filter of claude's provider stopped the answer", ""),
     "endless": (
         says("and so on").stopped("max_tokens"),
         "malformed",
-        "claude's reply did not come to an end: `Claude's response exceeded the ",
+        "claude's answer was longer than its provider allows",
         "",
     ),
 }
@@ -111,16 +119,16 @@ async def test_a_refused_key_is_not_repeated(seat: Seat) -> None:
 @pytest.mark.usefixtures("at_once")
 async def test_without_a_model_of_its_own_the_sentence_names_the_one_that_the_program_takes(seat: Seat) -> None:
     seat.model.plays([faults.not_found()], again=True)
-    assert f"no model `{(await failure(seat)).sentence.split('`')[1]}`" == f"no model `{seat.asked[0].model}`"
+    assert (await failure(seat)).sentence.endswith(f"does not offer the model `{seat.asked[0].model}`")
 
 
 @pytest.mark.usefixtures("at_once")
 async def test_the_words_of_a_provider_are_cleaned_and_cut(seat: Seat) -> None:
     seat.model.plays([faults.bad_request("sk-ant-api03-abcdefgh \x1b[31m{words}\u202e\n" + "more " * 200)], again=True)
     failed = await failure(seat)
-    assert failed.sentence.startswith(f"{SAYS}`400 invalid_request_error: [redacted] {{words}}")
+    assert failed.sentence.startswith(f"{REFUSES}`400 invalid_request_error: [redacted] {{words}}")
     assert failed.sentence.endswith("mor…`")
-    assert len(failed.sentence) <= len(f"{SAYS}``") + WORDS
+    assert len(failed.sentence) <= len(f"{REFUSES}``") + WORDS
 
 
 @pytest.mark.usefixtures("at_once")
@@ -129,14 +137,19 @@ async def test_a_refused_connection_is_a_failure_of_transport(seat: Seat) -> Non
         port = closed.getsockname()[1]
     failed = await failure(seat, api=f"http://127.0.0.1:{port}")
     assert failed.kind == "transport"
-    assert failed.sentence.startswith("claude broke off: `Connection refused")
+    assert failed.sentence.startswith(f"{BROKE}`Connection refused")
 
 
 async def test_the_program_tries_a_request_again_twice(seat: Seat) -> None:
     seat.model.plays([faults.server_error(), faults.overloaded(), says("At last.")])
-    reply = await seat.turn()
-    assert reply.text == "At last."
-    assert [re.findall(r"\d+", line) for line in reply.log.splitlines()] == [["500"], ["529"]]
+    assert (await seat.turn()).text == "At last."
+    assert len(seat.asked) == 3
+
+
+async def test_what_it_tried_again_stands_in_the_log_of_a_failure(seat: Seat) -> None:
+    seat.model.plays([faults.server_error(), faults.overloaded(), faults.bad_request("No.")])
+    *again, _ = (await failure(seat)).facts.log.splitlines()
+    assert [re.findall(r"\d+", line) for line in again] == [["500"], ["529"]]
 
 
 async def test_and_no_more(seat: Seat) -> None:
@@ -168,13 +181,13 @@ async def test_a_failure_in_the_middle_of_an_editing_turn_is_one(seat: Seat) -> 
 async def test_a_turn_without_an_end_is_ended(seat: Seat, turn: Turn) -> None:
     seat.model.plays([turn])
     failed = await failure(seat, seconds=2)
-    assert (failed.kind, failed.sentence) == ("timeout", "claude did not end within 2 seconds")
+    assert (failed.kind, failed.sentence) == ("timeout", "claude did not answer within 2 s")
     assert seat.finished[0].seconds < 5
 
 
 @pytest.mark.usefixtures("at_once")
 async def test_a_provider_that_falls_silent_is_given_up(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude, "SILENCE", 1_000)
+    monkeypatch.setattr(claude, "SILENCE_MS", 1_000)
     seat.model.plays([faults.hang()])
     failed = await failure(seat)
     assert failed.kind == "transport"
@@ -183,7 +196,7 @@ async def test_a_provider_that_falls_silent_is_given_up(seat: Seat, monkeypatch:
 
 async def test_within_an_answer_the_same_silence_is_given_up(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program takes ten seconds at the least for it, so that the setting alone is looked at here."""
-    monkeypatch.setattr(claude, "SILENCE", 123_000)
+    monkeypatch.setattr(claude, "SILENCE_MS", 123_000)
     pretend(seat, INIT, END, then="env >env")
     await seat.turn()
     [told] = seat.root.rglob("env")
@@ -194,7 +207,7 @@ async def test_within_an_answer_the_same_silence_is_given_up(seat: Seat, monkeyp
 async def test_a_turn_that_waits_for_its_provider_says_so(seat: Seat) -> None:
     seat.model.plays([faults.rate_limited(retry_after=60)])
     failed = await failure(seat, seconds=3)
-    assert failed.sentence == "claude did not end within 3 seconds; its provider answered 429, and it waited"
+    assert failed.sentence == "claude did not answer within 3 s; its provider answered `429`, and it waited"
 
 
 # ---- The program itself ---------------------------------------------------------------------------------------------
@@ -205,8 +218,9 @@ async def test_a_program_that_is_not_there(seat: Seat) -> None:
     failed = await failure(seat)
     assert (failed.kind, failed.sentence) == (
         "environment",
-        "claude cannot be started here (No such file or directory)",
+        "claude cannot be started: no such file or directory",
     )
+    assert failed.facts.hint == INSTALL
 
 
 async def test_a_command_line_that_it_refuses(seat: Seat) -> None:
@@ -251,7 +265,7 @@ async def test_lines_that_are_no_events_are_passed_over(seat: Seat) -> None:
         {"type": "system", "subtype": "api_retry"},
         {"type": "tomorrow", "result": "no"},
     )
-    pretend(seat, *noise, *wrong, b'{"type": "' + b"x" * LONGEST + b'"}', END)
+    pretend(seat, *noise, *wrong, b'{"type": "' + b"x" * LINE + b'"}', END)
     assert await seat.turn() == TurnReply("The reply.", session=SESSION)
 
 
@@ -267,7 +281,7 @@ async def test_a_session_that_is_no_id_is_not_kept(seat: Seat) -> None:
 
 async def test_an_error_under_the_word_success_is_a_failure(seat: Seat) -> None:
     pretend(seat, {**END, "is_error": True, "result": "Out of luck"}, then="exit 0")
-    assert (await failure(seat)).sentence == "claude broke off: `Out of luck`"
+    assert (await failure(seat)).sentence == f"{BROKE}`Out of luck`"
 
 
 async def test_what_no_file_can_hold_does_not_leave_the_agent(seat: Seat) -> None:
@@ -277,21 +291,27 @@ async def test_what_no_file_can_hold_does_not_leave_the_agent(seat: Seat) -> Non
     assert "Out of" in failed.facts.log.encode().decode()
 
 
-@pytest.mark.parametrize(
-    ("subtype", "kind"),
-    [("error_during_execution", "transport"), ("error_max_turns", "malformed"), ("error_max_budget_usd", "budget")],
-)
-async def test_the_programs_own_errors(seat: Seat, subtype: str, kind: str) -> None:
-    pretend(seat, {"type": "result", "subtype": subtype, "is_error": True, "errors": ["So it is."]}, then="exit 1")
-    assert (await failure(seat)).kind == kind
+async def test_the_programs_own_errors(seat: Seat) -> None:
+    error = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": ["So it is."]}
+    pretend(seat, error, then="exit 1")
+    failed = await failure(seat)
+    assert (failed.kind, failed.sentence) == ("transport", f"{BROKE}`So it is.`")
+
+
+async def test_a_long_error_is_judged_at_once(seat: Seat) -> None:
+    pretend(seat, {**END, "is_error": True, "result": "x" + " " * (LINE - 1000) + "y"})
+    await failure(seat)
+    began = time.monotonic()
+    claude._FRAME.sub("", "x" + " " * 100_000 + "y")
+    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(
     ("then", "kind", "sentence"),
     [
-        ("exit 0", "transport", "claude ended without its reply (status 0)"),
-        ("exit 1", "transport", "claude ended without its reply (status 1)"),
-        ("kill -9 $$", "transport", "claude ended without its reply (status -9)"),
+        ("exit 0", "transport", "claude ended with status 0 and without an answer"),
+        ("exit 1", "transport", "claude ended with status 1 and without an answer"),
+        ("kill -9 $$", "transport", "claude ended with SIGKILL and without an answer"),
     ],
 )
 async def test_a_program_that_ends_without_its_last_word(seat: Seat, then: str, kind: str, sentence: str) -> None:
@@ -299,7 +319,7 @@ async def test_a_program_that_ends_without_its_last_word(seat: Seat, then: str, 
     failed = await failure(seat)
     assert (failed.kind, failed.sentence) == (kind, sentence)
     assert "succ" in failed.facts.log
-    assert failed.facts.log.endswith("what it said\n")
+    assert failed.facts.log.endswith("what it said")
 
 
 async def test_a_program_that_ends_before_its_first_word(seat: Seat) -> None:
@@ -310,7 +330,7 @@ async def test_a_program_that_ends_before_its_first_word(seat: Seat) -> None:
 
 async def test_a_program_that_prints_without_end(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claude, "OUTPUT", 16 * MIB)
-    pretend(seat, INIT, then="exec yes")
+    pretend(seat, INIT, then=f"exec yes {'x' * 10_000}")
     failed = await failure(seat)
     assert (failed.kind, failed.sentence) == ("transport", "claude printed more than a program may")
     assert len(seat.finished[0].stdout) == 16 * MIB

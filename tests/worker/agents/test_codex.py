@@ -21,6 +21,7 @@ from worker import process
 from worker.agents import codex
 from worker.debate.flow import TurnFailed
 from worker.process import Finished, Program
+from worker.stream import LINE, LOG_TAIL
 from worker.tools import TOOLS
 from worker.turn import Lodging, SessionGone, TurnReply, TurnRequest
 
@@ -133,8 +134,7 @@ COMPLETED = {"type": "turn.completed", "usage": {"input_tokens": 1}}
 
 async def test_the_program_is_the_one_that_this_was_measured_with(seat: Seat) -> None:
     said = await process.run(Program((str(seat.program), "--version")))
-    assert said.stdout.decode().split() == ["codex-cli", codex.VERSION]
-    assert TOOLS[codex.BOX.tool].version == codex.VERSION
+    assert said.stdout.decode().split() == ["codex-cli", TOOLS[codex.BOX.tool].version] == ["codex-cli", "0.163.0"]
 
 
 async def test_a_first_turn_asks_with_its_schema_and_returns_the_answer(seat: Seat) -> None:
@@ -351,50 +351,6 @@ def canaries(text: str) -> set[str]:
     return {line.rstrip(".") for line in text.splitlines() if line.startswith("CANARY")}
 
 
-async def test_nothing_in_the_tree_configures_it(seat: Seat) -> None:
-    mark = f"touch {seat.root / 'MARKER'}"
-    command = json.dumps({"type": "command", "command": mark})
-    events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
-    hooks = {event: [{"matcher": "", "hooks": [json.loads(command)]}] for event in events}
-    files = {
-        "AGENTS.md": "CANARY 1",
-        "AGENTS.override.md": "CANARY 2",
-        "CLAUDE.md": "CANARY 3",
-        ".env": "CODEX_HOME=/CANARY\nOPENAI_API_KEY=CANARY",
-        ".codex/.env": "CANARY_4=CANARY",
-        ".codex/AGENTS.md": "CANARY 5",
-        ".codex/rules/default.rules": f'prefix_rule(pattern = ["{mark}"], decision = "allow")  # CANARY',
-        ".codex/hooks.json": json.dumps({"hooks": hooks}),
-        ".codex/agents/worker.toml": 'name = "worker"\ndescription = "CANARY"\ndeveloper_instructions = "CANARY"',
-        ".mcp.json": json.dumps({"mcpServers": {"canary": {"command": "sh", "args": ["-c", mark]}}}),
-        ".codex/config.toml": f"""
-developer_instructions = "CANARY 6"
-model = "CANARY"
-model_provider = "canary"
-notify = ["sh", "-c", "{mark}"]
-[mcp_servers.canary]
-command = "sh"
-args = ["-c", "{mark}"]
-[shell_environment_policy.set]
-CANARY = "CANARY"
-[features]
-hooks = true
-""",
-    }
-    for path, content in files.items():
-        (seat.tree / path).parent.mkdir(parents=True, exist_ok=True)
-        (seat.tree / path).write_text(content)
-    skill(seat.tree / ".codex/skills/x", "x")
-    skill(seat.tree / ".agents/skills/y", "y")
-    seat.models.openai.plays([calls("exec_command", cmd="env; echo done"), says("Clean."), says("Clean again.")])
-    first = await seat.turn()
-    await seat.turn(session=first.session)
-    assert not (seat.root / "MARKER").exists()
-    for request in seat.models.openai.requests:
-        assert "CANARY" not in request.raw.decode() + str(request.headers)
-        assert (request.model, request.key) == (MODEL, codex.KEY)
-
-
 # ---- Sessions that are gone -----------------------------------------------------------------------------------------
 
 
@@ -449,50 +405,50 @@ PROVIDER: dict[str, tuple[Any, str, str, str]] = {
     "403": (
         faults.forbidden(),
         "refused",
-        "the provider does not accept the codex key: The key may not use this model",
-        f"{KEY_HINT} that may use the model",
+        "the provider does not accept the codex key: `The key may not use this model.`",
+        KEY_HINT,
     ),
     "404": (
         faults.not_found(),
         "refused",
-        "the provider of codex does not offer the model gpt-5.5",
+        "the provider of codex does not offer the model `gpt-5.5`",
         f"{MODEL_HINT}that its key may use",
     ),
     "404 of another address": (
         faults.refused(404, "Not Found"),
         "refused",
-        "the provider of codex has nothing at its address: Not Found",
+        "the provider of codex has nothing at its address: `Not Found`",
         "the operator of this server corrects `OPENAI_BASE_URL`",
     ),
     "400": (
         faults.bad_request("Invalid schema for response_format."),
         "refused",
-        f"{REFUSES}: Invalid schema for response_format",
+        f"{REFUSES}: `Invalid schema for response_format.`",
         "",
     ),
     "400 for a model": (
         faults.refused(400, "It is gone.", kind="model_not_found"),
         "refused",
-        "the provider of codex does not offer the model gpt-5.5",
+        "the provider of codex does not offer the model `gpt-5.5`",
         f"{MODEL_HINT}that its key may use",
     ),
-    "413": (faults.refused(413, "Too large."), "refused", f"{REFUSES}: Too large", ""),
-    "408": (faults.refused(408, "Too slow."), "transport", f"{FAULT}: Too slow", ""),
+    "413": (faults.refused(413, "Too large."), "refused", f"{REFUSES}: `Too large.`", ""),
+    "408": (faults.refused(408, "Too slow."), "transport", f"{FAULT}: `Too slow.`", ""),
     "429": (
         faults.rate_limited(),
         "transport",
-        f"{LIMIT}: 429 Too Many Requests",
+        f"{LIMIT}: `429 Too Many Requests`",
         WAIT,
     ),
     "429 for credit": (faults.insufficient_quota(), "refused", CREDIT, CREDIT_HINT),
     "500": (faults.server_error(), "transport", BUSY, WAIT),
-    "503": (faults.unavailable(), "transport", f"{FAULT}: The service is unavailable", ""),
-    "529": (faults.overloaded(), "transport", f"{FAULT}: Overloaded", ""),
+    "503": (faults.unavailable(), "transport", f"{FAULT}: `The service is unavailable.`", ""),
+    "529": (faults.overloaded(), "transport", f"{FAULT}: `Overloaded`", ""),
     "a stream for credit": (faults.stream_insufficient_quota(), "refused", CREDIT, CREDIT_HINT),
     "a stream for the rate": (
         faults.stream_rate_limited(),
         "transport",
-        f"{LIMIT}: Rate limit reached. Please try again in 1s",
+        f"{LIMIT}: `Rate limit reached. Please try again in 1s.`",
         WAIT,
     ),
     "a stream for the context": (
@@ -504,19 +460,19 @@ PROVIDER: dict[str, tuple[Any, str, str, str]] = {
     "a stream for its server": (
         faults.stream_server_error(),
         "transport",
-        f"{BROKE}: An error occurred while processing your request",
+        f"{BROKE}: `An error occurred while processing your request.`",
         "",
     ),
     "a stream for too much to do": (faults.broken("server_is_overloaded"), "transport", BUSY, WAIT),
     "a stream for a policy": (
         faults.broken("invalid_prompt", "Your prompt was flagged as potentially violating our usage policy."),
         "refused",
-        f"{REFUSES}: Your prompt was flagged as potentially violating our usage policy",
+        f"{REFUSES}: `Your prompt was flagged as potentially violating our usage policy.`",
         "",
     ),
-    "a cut": (faults.cut(), "transport", f"{BROKE}: *", ""),
-    "a clean cut": (faults.cut(clean=True), "transport", f"{BROKE}: stream closed before response.completed", ""),
-    "a page": (faults.garbage(), "transport", f"{BROKE}: stream closed before response.completed", ""),
+    "a cut": (faults.cut(), "transport", f"{BROKE}: `*", ""),
+    "a clean cut": (faults.cut(clean=True), "transport", f"{BROKE}: `stream closed before response.completed`", ""),
+    "a page": (faults.garbage(), "transport", f"{BROKE}: `stream closed before response.completed`", ""),
     "the model's limit": (
         says("The first").stopped("max_tokens"),
         "transport",
@@ -552,7 +508,7 @@ async def test_a_failure_of_the_provider_is_told_in_a_sentence(seat: Seat, name:
 
 
 async def test_silence_in_a_reply_ends_it(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codex, "IDLE_MS", 300)
+    monkeypatch.setattr(codex, "SILENCE_MS", 300)
     seat.models.openai.plays([faults.silence()])
     failure = await seat.failure()
     assert (failure.kind, failure.sentence) == (
@@ -563,10 +519,11 @@ async def test_silence_in_a_reply_ends_it(seat: Seat, monkeypatch: pytest.Monkey
 
 async def test_it_asks_again_by_itself_and_tells_of_it_in_the_log(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codex, "STREAM_RETRIES", 2)
-    seat.models.openai.plays([faults.cut(clean=True), faults.stream_server_error(), says("At last.")])
-    reply = await seat.turn()
-    assert reply.text == "At last."
-    assert "Reconnecting... 2/2 (stream disconnected" in reply.log
+    broken = [faults.cut(clean=True), faults.stream_server_error()]
+    seat.models.openai.plays([*broken, says("At last."), *broken, faults.bad_request("No.")])
+    assert (await seat.turn()).text == "At last."
+    failure = await seat.failure()
+    assert "Reconnecting... 2/2 (stream disconnected" in failure.facts.log
 
 
 async def test_a_provider_that_is_not_there_cannot_be_reached(seat: Seat) -> None:
@@ -605,7 +562,7 @@ async def test_a_program_of_another_version_does_not_start(
     seat.change = change
     failure = await seat.failure()
     assert failure.kind == "environment"
-    assert failure.sentence.startswith(f"codex does not start as this version starts it: {words}")
+    assert failure.sentence.startswith(f"codex does not start: `{words}")
     assert failure.facts.hint.endswith("installs the agents anew: `pip install 'codex-debate[agents]'`")
 
 
@@ -624,8 +581,9 @@ async def test_a_program_that_is_not_there_cannot_be_started(seat: Seat) -> None
 
 
 async def test_it_never_starts_without_a_sandbox(seat: Seat) -> None:
-    failure = await seat.failure(lodging=None)
-    assert (failure.kind, seat.started) == ("environment", [])
+    with pytest.raises(LookupError, match="only in a sandbox"):
+        await seat.turn(lodging=None)
+    assert not seat.started
 
 
 # ---- Programs that behave badly -------------------------------------------------------------------------------------
@@ -660,7 +618,7 @@ async def test_a_program_that_is_killed_is_told_so(seat: Seat, then: str) -> Non
 
 
 async def test_too_much_output_ends_it(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codex, "OUTPUT_CAP", 1024 * 1024)
+    monkeypatch.setattr(codex, "OUTPUT", 1024 * 1024)
     seat.plays(*begun(), then="while True: sys.stdout.write('x' * 65536)")
     failure = await seat.failure()
     assert (failure.kind, failure.sentence) == ("transport", "codex printed more than a program may")
@@ -683,7 +641,7 @@ async def test_output_that_is_no_event_says_nothing(seat: Seat) -> None:
         item,
         {"type": "error", "message": {}},
         {"type": "turn.invented", "error": {"message": "x"}},
-        message("x" * codex.LINE_LIMIT),
+        message("x" * LINE),
     ]
     seat.plays(*hostile, *begun(), message("Done."), *hostile, COMPLETED, message("Too late."), *hostile)
     reply = await seat.turn()
@@ -700,8 +658,8 @@ async def test_the_log_is_a_tail_without_what_a_terminal_would_obey(seat: Seat) 
     then = "sys.stderr.write('noise ' * 10_000)"
     seat.plays(*begun(), *({"type": "error", "message": f"{n} " * 900} for n in range(50)), failed, then=then)
     failure = await seat.failure()
-    assert failure.sentence == "the provider of codex refuses the request: red\ufffd"
-    assert len(failure.facts.log) == codex.LOG_TAIL
+    assert failure.sentence == "the provider of codex refuses the request: `red\ufffd`"
+    assert len(failure.facts.log) == LOG_TAIL
     assert failure.facts.log.endswith("unexpected status 418 I'm a teapot: red\ufffd")
     assert failure.facts.log.encode()
 

@@ -116,7 +116,7 @@ async def test_a_program_that_fails_is_a_failed_transport(play: Play, turn: dict
 
 
 async def test_a_program_that_never_ends_is_ended(play: Play) -> None:
-    with pytest.raises(TurnFailed, match="did not end within") as failure:
+    with pytest.raises(TurnFailed, match="did not answer within") as failure:
         await play({"never_ends": True}, seconds=0.3)
     assert failure.value.kind == "timeout"
 

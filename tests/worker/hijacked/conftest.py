@@ -98,6 +98,8 @@ CODEX = Actor("codex", "gpt-5.5", "reviewer")
 CLAUDE = Actor("claude", "claude-sonnet-5", "author")
 READER = Actor("claude", "claude-sonnet-5", "reader", shell=False)
 """claude in a seat that only reads."""
+SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
+"""For each that has a shell."""
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pytest
-
 from scripted_models import says
-from tests.worker.hijacked.conftest import CLAUDE, CODEX, Actor, House, Lodger, canary, result
+from tests.worker.hijacked.conftest import CODEX, SHELLS, Actor, House, Lodger, canary, result
 from tests.worker.sandboxed import open_folder
 from worker.agents import AGENTS
 from worker.gateway import SOCKET
 from worker.sandbox import PORT
 
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 METADATA = "169.254.169.254"
 DISTANT = [(METADATA, 80), ("192.0.2.1", 443), ("8.8.8.8", 53), ("10.0.0.1", 22), ("::1", 80), ("2001:db8::1", 443)]
 DATAGRAMS = [(METADATA, 53), ("8.8.8.8", 53)]

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from scripted_models import Request, Turn, calls, says
-from tests.worker.hijacked.conftest import CLAUDE, CODEX, Actor, House, Lodger
+from tests.worker.hijacked.conftest import CLAUDE, CODEX, SHELLS, Actor, House, Lodger
 from tests.worker.sandboxed import is_root
 from worker import quota, sandbox
 from worker.debate.flow import TurnFailed
 from worker.process import MIB
 from worker.sandbox import SHARED_BYTES, TMP_BYTES
 
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 SECONDS = 4.0
 LATE = 3.0
 """So much later than its limit a turn has ended, and nothing of it is left (threats.md 128)."""

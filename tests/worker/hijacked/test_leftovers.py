@@ -8,11 +8,9 @@ import stat
 import pytest
 
 from scripted_models import Request, Turn, calls, says
-from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, Actor, Lodger, canary
+from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, SHELLS, Actor, Lodger, canary
 from worker import quarters
 from worker.turn import SessionGone
-
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 
 
 def daemon(actor: Actor) -> str:

@@ -10,16 +10,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from scripted_models import Turn, calls, says
-from tests.worker.hijacked.conftest import CANARY, CLAUDE, CODEX, READER, SECRETS, Actor, House, Lodger, canary, result
+from tests.worker.hijacked.conftest import (
+    CANARY,
+    CLAUDE,
+    CODEX,
+    READER,
+    SECRETS,
+    SHELLS,
+    Actor,
+    House,
+    Lodger,
+    canary,
+    result,
+)
 from worker.agents import claude, codex
 
 ENVIRON_BYTES = 64
 """threats.md T16: so much of an environment is nobody's secret."""
 PLACEHOLDERS = {"codex": codex.KEY, "claude": claude._PLACEHOLDER}
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 
 
 def seen(lodger: Lodger, actor: Actor) -> set[str]:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from scripted_models import calls, says
-from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, Actor, House, Lodger, result
+from tests.worker.hijacked.conftest import CLAUDE, CODEX, READER, SHELLS, Actor, House, Lodger, result
 from worker.seccomp import MACHINES
 
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
 OPEN = {"/dev/shm", "/tmp", "/home/agent"}
 """What lies in memory and goes with the sandbox."""
 MACHINE = [Path(place) for place in ("/", "/usr", "/usr/bin", "/etc", "/opt", "/home", "/tmp", "/dev/shm")]

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.worker.sandboxed import open_files
 from worker.inside import enter
 from worker.process import Finished, Program, run
 
@@ -207,10 +208,6 @@ async def test_connections_one_after_the_other_leave_nothing_open(way: Way) -> N
             break
         await asyncio.sleep(0.02)
     assert open_files() <= before
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_a_gateway_that_is_away_ends_the_connection_at_once(way: Way) -> None:
