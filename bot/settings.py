@@ -199,6 +199,13 @@ class Settings(BaseSettings):
             raise ValueError("it must be an https:// address")
         return value.rstrip("/")
 
+    @field_validator("anthropic_base_url")
+    @classmethod
+    def _without_version(cls, value: str | None) -> str | None:
+        if value is not None and value.endswith("/v1"):
+            raise ValueError("leave out the /v1 at its end, which the program adds itself")
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _redis(cls, value: str | None) -> str | None:

@@ -86,7 +86,8 @@ def taking(result: Result) -> list[Text]:
     if not count or not result.branch:
         return [Text(took)]
     if result.kept:
-        return [Text(f"{took} {commits.capitalize()} stand on {result.branch} in {result.repo}.", overflow="fold")]
+        stand = "stand" if count != 1 else "stands"
+        return [Text(f"{took} {commits.capitalize()} {stand} on {result.branch} in {result.repo}.", overflow="fold")]
     store = _word(result.store)
     if result.repo:
         verb, first = "take", f"git -C {_word(result.repo)} fetch {store}"

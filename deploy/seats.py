@@ -36,8 +36,9 @@ async def seats(reviewer: str | None, author: str | None, settings: Settings, *,
     if None in chosen.values():
         lack = await look.both()
         spare = dict.fromkeys(BOTH, "lint") if lack else BOTH
-        if reviewer is None and author is None and lack:
-            note = f"lint sits in both seats: {lack.sentence}."
+        if lack:
+            where = "both seats" if reviewer is None and author is None else "the other seat"
+            note = f"lint sits in {where}: {lack.sentence}."
         chosen = {seat: name or spare[seat] for seat, name in chosen.items()}
     for seat, name in chosen.items():
         if lack := await look.at(seat, str(name)):
@@ -62,9 +63,9 @@ class _Look:
 
     async def both(self) -> Lack | None:
         """Return why codex and claude are not the default; None where they are."""
-        for name in BOTH.values():
-            if lack := await self._programs.lack(agents.AGENTS[name]):
-                return lack
+        lacks = [await self._programs.lack(agents.AGENTS[name]) for name in BOTH.values()]
+        if found := [lack for lack in lacks if lack]:
+            return Lack("; ".join(lack.sentence for lack in found), found[0].repair)
         return await self._open()
 
     async def at(self, seat: str, name: str) -> Lack | None:

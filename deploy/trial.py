@@ -112,9 +112,10 @@ async def attempt(wish: Wish, settings: Settings) -> int:
                 with display:
                     told = await _debate(running, repo, source, wish.command, display)
                 told = await _keep(told, kept, work, repo=repo, wish=wish)
-            if wish.keep and told.branch and told.folder and not source.is_sample:
-                await take_branch(source, told.folder, told.branch)
-        await _tell(told, source, wish)
+        failed = await _take(told, source, wish)
+        await _tell(told, source, replace(wish, keep=wish.keep and failed is None))
+        if failed is not None:
+            raise failed
     finally:
         await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
     if not told.run:
@@ -212,6 +213,17 @@ async def _keep(told: Told, kept: Path, work: Path, *, repo: Repo, wish: Wish) -
     return replace(told, branch=branch if told.branch else "", folder=folder)
 
 
+async def _take(told: Told, source: Source, wish: Wish) -> NoDebate | None:
+    """Fetch the branch into the person's repository, where they want it; return why that could not be."""
+    if not wish.keep or not told.branch or told.folder is None or source.is_sample:
+        return None
+    try:
+        await take_branch(source, told.folder, told.branch)
+    except NoDebate as failed:
+        return failed
+    return None
+
+
 def _write(folder: Path, told: Told, log: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "comment.md").write_text(told.comment, encoding="utf-8")
@@ -222,7 +234,9 @@ def _write(folder: Path, told: Told, log: Path) -> None:
 
 def _note(seats: str, settings: Settings) -> str:
     """Return the first lines: who sits where nobody chose, and that there are no walls."""
-    walls = "No isolation, as you chose: agents run as you, on this machine." if settings.isolation == "none" else ""
+    walls = (
+        "With no isolation, as you chose, agents run as you on this machine." if settings.isolation == "none" else ""
+    )
     return " ".join(filter(None, [seats, walls]))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.settings import Settings, SettingsError, authorities, load_settings, proxy_of, variable
+from bot.settings import Settings, SettingsError, authorities, load_settings, local_settings, proxy_of, variable
 
 ROOT = Path(__file__).parents[2]
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----"
@@ -206,3 +206,10 @@ def test_authorities_are_those_that_openssl_reads(environment: pytest.MonkeyPatc
     environment.delenv("SSL_CERT_FILE")
     environment.setenv("SSL_CERT_DIR", "/etc/company")
     assert authorities() == (None, "/etc/company")
+
+
+def test_a_version_at_the_end_of_claudes_address_is_refused() -> None:
+    """The program adds it itself; a doubled one would read as a model that is not there."""
+    with pytest.raises(SettingsError, match="ANTHROPIC_BASE_URL cannot be used: leave out the /v1 at its end"):
+        local_settings(anthropic_base_url="http://127.0.0.1:9/v1/")
+    assert local_settings(openai_base_url="http://127.0.0.1:9/v1").openai_base_url == "http://127.0.0.1:9/v1"

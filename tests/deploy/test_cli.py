@@ -31,6 +31,8 @@ APP = {
     "GITHUB_WEBHOOK_SECRET": "x" * 32,
 }
 
+KEYS = {"codex": "OPENAI_API_KEY", "claude": "ANTHROPIC_API_KEY"}
+
 
 def environment(tmp_path: Path, **over: str) -> dict[str, str]:
     return {
@@ -150,7 +152,8 @@ def test_the_sample_ends_in_consensus(tmp_path: Path) -> None:
     assert told["check"]["conclusion"] == "action_required"
     assert told["comment"].startswith("## Debate: lint ⇄ lint\n\n✅ **Consensus**")
     assert told["branch"] == f"codex-debate/{told['run']}"
-    assert done.stderr.splitlines()[0] == "lint sits in both seats: codex has no key: OPENAI_API_KEY is not set."
+    lacks = [f"{name} has no key: {key} is not set" for name, key in KEYS.items()]
+    assert done.stderr.splitlines()[0] == f"lint sits in both seats: {'; '.join(lacks)}."
 
 
 def test_a_persons_own_repository_stays_byte_for_byte_as_it_was(run: Run, tmp_path: Path, repo: Path) -> None:
@@ -170,6 +173,17 @@ def test_a_persons_own_repository_stays_byte_for_byte_as_it_was(run: Run, tmp_pa
     branch = command.rpartition(":")[2]
     assert "import os" not in git(repo, "show", f"{branch}:tides.py")
     assert git(repo, "merge-base", "tides", branch) == git(repo, "rev-parse", "tides")
+
+
+def test_a_branch_that_cannot_be_kept_does_not_lose_the_debate(run: Run, tmp_path: Path, repo: Path) -> None:
+    """The comment and the way to the branch are told, then why it is not there."""
+    (repo / ".git" / "refs" / "heads" / "codex-debate").write_text("in the way")
+    done = run("try", "--repo", str(repo), "--keep")
+    assert done.returncode == 1
+    assert "**Consensus**" in done.stdout
+    assert "   git -C" in done.stderr
+    assert "git fetch failed" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_keep_brings_the_branch_in_whatever_its_name(run: Run, tmp_path: Path, repo: Path) -> None:

@@ -180,7 +180,8 @@ async def test_a_ceiling_of_money_ends_in_what_was_found() -> None:
     assert end.state.status == "unresolved"
     assert end.check.conclusion == "action_required"
     assert end.check.title == "Not agreed: $0.02 spent, F1 is open"
-    assert "ceiling reached, $0.02 spent" in end.comment
+    assert "ceiling reached, $0.02 may be spent" in end.comment
+    assert "`CODEX_DEBATE_RUN_BUDGET_USD`" in end.comment
     assert "Finding 1 goes wrong" in end.comment
     assert 0.02 <= spent.usd < 0.1
     assert count <= 3

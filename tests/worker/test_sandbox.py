@@ -18,7 +18,7 @@ import pytest
 from tests.worker.sandboxed import Cell, children, is_root, open_files
 from worker import cgroup, sandbox
 from worker.process import Program
-from worker.sandbox import BASE, HOME, NOTES, TOOL, TREE, TURN, Room, Sandbox, lay_out
+from worker.sandbox import BASE, HOME, NOTES, TOOL, TREE, TURN, Room, Sandbox, Unfit, lay_out
 from worker.slots import Slot
 
 ROOT = Path(__file__).parents[2]
@@ -369,7 +369,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from worker import cgroup
 from worker.sandbox import Program, Room, Sandbox
 from worker.slots import Slot
-walls = Sandbox(*map(pathlib.Path, sys.argv[1:4]), cgroup.find() if sys.argv[4] else None)
+walls = Sandbox(*map(pathlib.Path, sys.argv[1:4]), cgroup.find() if sys.argv[4] else None, b"")
 program = Program(("/bin/bash", "-c", sys.argv[5], sys.argv[6]), on_line=lambda _: print("on", flush=True))
 user = Slot(int(sys.argv[7]) if sys.argv[7] else None)
 asyncio.run(walls.run(program, Room(pathlib.Path(sys.argv[8])), user))
@@ -494,7 +494,7 @@ async def test_the_kit_may_be_written_while_sandboxes_start(cell: Cell) -> None:
 
 def test_a_machine_that_no_sandbox_runs_on_is_named(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(LookupError, match="agents start on Linux on x86_64 and aarch64, and this is Linux on riscv64"):
+    with pytest.raises(Unfit, match="agents start on Linux on x86_64 and aarch64, and this is Linux on riscv64"):
         lay_out(Path("/bin/bwrap"), state)
 
 
@@ -511,5 +511,5 @@ def test_a_python_of_ones_own_is_taken_where_the_system_has_none(state: Path, mo
     assert found.python == own
     assert str(own.parents[1]) in found._system()
     state.chmod(0o711)
-    with pytest.raises(LookupError, match="there is no Python that a sandbox could see"):
+    with pytest.raises(Unfit, match="there is no Python that a sandbox could see"):
         lay_out(Path("/bin/bwrap"), state)

@@ -118,8 +118,21 @@ def gaps(report: Report) -> list[str]:
 # ---- Deciding -------------------------------------------------------------------------------------------------------
 
 
+CEILINGS = {
+    "money": "`CODEX_DEBATE_RUN_BUDGET_USD`, the money of one debate",
+    "day": "`CODEX_DEBATE_DAY_BUDGET_USD`, the money of one day (UTC)",
+}
+"""The operator's settings behind ceilings of money."""
+
+
 def to_go_on(page: Page) -> list[str]:
     """Return what a person does after a debate without agreement: take what is agreed, then decide the rest."""
+    ceiling = CEILINGS.get(page.report.reason)
+    higher = [f"**For a longer debate:** the operator of this server raises {ceiling}."] if ceiling else []
+    return [*_deciding(page), *higher]
+
+
+def _deciding(page: Page) -> list[str]:
     report = page.report
     still, cruxes = open_ids(report), {each.id: each for each in report.record.cruxes}
     asked = [cruxes[each] for each in still if each in cruxes]

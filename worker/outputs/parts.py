@@ -302,7 +302,12 @@ NARROWED = "The tree is too large: only the folders of changed files were read"
 
 
 def read_files(report: Report) -> tuple[int, int]:
-    """Return how many changed files were read, wholly or in part, and how many there are."""
+    """Return how many changed files were read, wholly or in part, and how many there are.
+
+    Without a verdict nobody is told that anything was.
+    """
+    if not any(each.verdict for each in report.record.rounds):
+        return 0, len(report.task.files)
     return sum(each.coverage != "skipped" for each in report.task.files), len(report.task.files)
 
 

@@ -214,7 +214,7 @@ def limit_words(report: Report) -> str:
         "rounds": "the limit",
         "same state": "the last three alike",
         "time": "out of time",
-        "money": f"ceiling reached, {money(report.task.limits.usd)} spent",
+        "money": f"ceiling reached, {money(report.task.limits.usd)} may be spent",
         "day": "ceiling reached, the money for today is spent",
         "calls": "ceiling reached, one turn called its model too often",
     }.get(report.reason, "")

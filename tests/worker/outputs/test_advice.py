@@ -109,3 +109,10 @@ def test_gaps_name_their_reason(consensus: Report) -> None:
     large = replace(second, edited=replace(second.edited, gap="The pack is too large"))
     told = gaps(replace(consensus, record=Record((lost, large, third))))
     assert told == ["**Not committed:** round 1, no.\n**Not committed:** round 2, the pack is too large."]
+
+
+def test_a_ceiling_of_money_names_its_setting(unresolved: Report) -> None:
+    for reason, setting in (("money", "CODEX_DEBATE_RUN_BUDGET_USD"), ("day", "CODEX_DEBATE_DAY_BUDGET_USD")):
+        *_, last = to_go_on(Page(replace(unresolved, reason=reason)))
+        assert last.startswith(f"**For a longer debate:** the operator of this server raises `{setting}`")
+    assert "For a longer debate" not in "".join(to_go_on(Page(unresolved)))

@@ -436,7 +436,7 @@ def test_a_round_that_left_a_finding_unanswered(consensus: Report) -> None:
         ("rounds", "after 4 rounds, the limit:", "Limit of rounds."),
         ("same state", "after 4 rounds, the last three alike:", "Three rounds alike."),
         ("time", "after 4 rounds, out of time:", "Out of time."),
-        ("money", "after 4 rounds, ceiling reached, $10.00 spent:", "Ceiling reached: out of money."),
+        ("money", "after 4 rounds, ceiling reached, $10.00 may be spent:", "Ceiling reached: out of money."),
         (
             "day",
             "after 4 rounds, ceiling reached, the money for today is spent:",

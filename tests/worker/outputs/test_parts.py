@@ -13,6 +13,7 @@ from worker.outputs.parts import (
     Page,
     cost_of,
     finding_table,
+    read_files,
     round_table,
     seats,
     section,
@@ -167,3 +168,8 @@ def test_what_a_turn_took_that_failed_is_told(consensus: Report) -> None:
         consensus, record=replace(consensus.record, rounds=(*consensus.record.rounds, Round(4, review=lost)))
     )
     assert round(cost_of(report), 2) == 1.67
+
+
+def test_nothing_is_said_to_be_read_where_there_is_no_verdict(consensus: Report) -> None:
+    assert read_files(consensus) == (14, 15)
+    assert read_files(replace(consensus, record=Record((Round(1),)))) == (0, 15)
