@@ -14,6 +14,8 @@ from deploy.store import EmbeddedStore
 from github_contract import Watch
 
 WATCH = Watch()
+NEVER_SKIPPED = {"worker", "stories", "models"}
+"""Folders of tests in which sandboxes and agents are tried."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,3 +58,13 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
     opened = await Store.connect(valkey_url)
     yield opened
     await opened.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test of sandboxes or agents that is skipped: what was not tried does not hold (threats.md 4.8)."""
+    report = yield
+    if report.skipped and NEVER_SKIPPED & set(item.path.parts):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and nothing here may be: {report.longrepr}"
+    return report
