@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     """A worker's own port for ``/metrics`` and ``/healthz``; none without it."""
     public_url: str | None = None
     """Where people reach the receiver."""
-    state_dir: Path = Field(default_factory=_state_dir)
+    state_dir: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=_state_dir)
     """Store, mirrors, run folders, pinned tools."""
     reviewer: str = "codex"
     """The agent that reviews by default."""
@@ -198,6 +198,15 @@ class Settings(BaseSettings):
         if not value.startswith("https://") and not _LOOPBACK.match(value):
             raise ValueError("it must be an https:// address")
         return value.rstrip("/")
+
+    @field_validator("openai_api_key", "anthropic_api_key")
+    @classmethod
+    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]*", value.get_secret_value()):
+            raise ValueError(
+                "a key is one line without spaces; look for a line end or a quotation mark that came along"
+            )
+        return value
 
     @field_validator("anthropic_base_url")
     @classmethod

@@ -244,7 +244,8 @@ def _make_work() -> Path:
     """Make a trial's working folder. The sandbox's user may pass through it; what lies in it is nobody else's."""
     work = Path(tempfile.mkdtemp(prefix=PREFIX))
     work.chmod(0o711)
-    (work / STATE).mkdir(mode=0o711)
+    (work / STATE).mkdir()
+    (work / STATE).chmod(0o711)
     for name in ("store", "github"):
         (work / name).mkdir(mode=0o700)
     (work / LOG_NAME).touch(mode=0o600)

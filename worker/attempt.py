@@ -301,10 +301,10 @@ class Attempt:
         if waiting is not None:
             await self.office.store.queue.enqueue_run(waiting)
         try:
+            await asyncio.to_thread(empty, self.folder)  # first: on a full disk git has no room for its part
             mirror = await self.office.mirrors.of(self.run.repository.id)
             await mirror.drop_refs(self.run.id)
             await mirror.tidy()
-            await asyncio.to_thread(empty, self.folder)
         except (OSError, GitFailed) as error:
             log(__name__).warning("what a run needed could not be cleared", run=self.run.id, error=str(error))
         log(__name__).info("run ended", run=self.run.id, status=status.value)

@@ -218,7 +218,8 @@ class Hands:
             await materialise(self.desk.mirror, place.tree, tree, base=task.merge_base)
             self._written = place.tree
         if isinstance(step, Edit):
-            self._written = None  # from here on the folder is the author's, until its change has been admitted
+            # From here on the folder is the author's, modes and all: the next turn gets a new one, from git.
+            self._written = None
         base = folder / "base"
         if not base.exists():
             await materialise(self.desk.mirror, task.merge_base, base, base=task.head_sha)
@@ -275,7 +276,6 @@ class Hands:
         """Take in what the author changed: the intent of its push, or the reply itself where nothing changed."""
         desk, place, task = self.desk, self.place, self.desk.task
         admitted = await admit(desk.mirror, place.tree, desk.folder / "tree", AdmitRules(base=task.merge_base))
-        self._written = admitted.tree
         edited = Edited(admitted.changed, admitted.tree, refused=admitted.refused)
         if admitted.tree == place.tree:
             return replace(reply, edited=edited)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ async def run_worker(
     """
     if not installed():
         raise SettingsError(("git is not installed, or not on the PATH: install it, then start the worker again.",))
+    # The sandbox's user reads what this process writes for it; what is private is made so by name.
+    os.umask(0o022)
     state = settings.state_dir
     await asyncio.to_thread(state.mkdir, mode=0o711, parents=True, exist_ok=True)
     async with open_session(settings.github_api_url) as session, _quarters(settings, store, supplies) as quarters:

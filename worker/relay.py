@@ -177,7 +177,7 @@ class Relay:
         self.api = api
         self._session = session
         self._base = (upstream.url or api.home).rstrip("/")
-        self._key = upstream.key
+        self.key = upstream.key.get_secret_value()
         self._proxy = proxy_of(self._base)
         self._limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
@@ -187,7 +187,7 @@ class Relay:
         `settle` is called once, whatever becomes of the call, with what is known of it: before the program hears the
         end of the reply, so that it cannot ask again before it is counted. What `settle` returns is waited for.
         """
-        call = _Call(request, ask, settle, self.api)
+        call = _Call(request, ask, settle, self)
         try:
             async with self._session.post(
                 URL(self._base + ask.door.path.removeprefix(self.api.mount) + ask.query, encoded=True),
@@ -215,14 +215,36 @@ class Relay:
             "Accept-Encoding": "identity",  # unpacking would hold pieces of a stream back
             "Content-Type": "application/json",  # as which the body was read by `worker.reach`
             "User-Agent": AGENT,
-            self.api.header: self.api.value.format(self._key.get_secret_value()),
+            self.api.header: self.api.value.format(self.key),
         }
+
+
+class Struck:
+    """Strikes a key out of what streams by: a provider may repeat it, in an error above all."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what may pass now. Held back is only an end that the key may begin with."""
+        data = (self._held + data).replace(self._key, b"[redacted]")
+        most = min(len(self._key) - 1, len(data))
+        held = next((size for size in range(most, 0, -1) if self._key.startswith(data[-size:])), 0)
+        self._held = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def rest(self) -> bytes:
+        """Return what is still held back, at the end."""
+        return self._held
 
 
 class _Call:
     """One call under way."""
 
-    def __init__(self, request: web.BaseRequest, ask: Ask, settle: Settle, api: Api) -> None:
+    def __init__(self, request: web.BaseRequest, ask: Ask, settle: Settle, relay: Relay) -> None:
+        api = relay.api
+        self._key = relay.key
         self.outcome = Outcome()
         self._request = request
         self._ask = ask
@@ -239,7 +261,12 @@ class _Call:
         if 300 <= reply.status < 400:
             # Followed, it would take the key to where the redirect points.
             return self._refused(502, "the model API answered with a redirect, which is not followed", again=False)
-        back = {name: value for name, value in reply.headers.items() if PASSED_BACK.fullmatch(name.lower())}
+        back = {
+            name: value.replace(self._key, "[redacted]")
+            for name, value in reply.headers.items()
+            if PASSED_BACK.fullmatch(name.lower())
+        }
+        struck = Struck(self._key)
         answer = web.StreamResponse(status=reply.status, headers=back)
         await self._to_program(answer.prepare(self._request))
         self._answer = answer
@@ -250,9 +277,10 @@ class _Call:
                 return self.broken("the reply is too long")
             if self._meter.done:
                 await self.settled()
-            await self._to_program(answer.write(chunk))
+            if passing := struck.feed(chunk):
+                await self._to_program(answer.write(passing))
         await self.settled()
-        await self._to_program(answer.write_eof())
+        await self._to_program(answer.write_eof(struck.rest()))
         return answer
 
     async def settled(self) -> None:

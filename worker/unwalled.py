@@ -1,7 +1,7 @@
 """Agents without walls: for `codex-debate try` on a person's own repository, where they chose no isolation.
 
 It owns where things are that a sandbox would show at places of its own. What runs here can read and write whatever this
-user can, and a command that leaves its group outlives the turn. The gateway still holds the keys and the ceilings.
+user can, and a command that leaves its group outlives the turn. The gateway holds the ceilings alone.
 """
 
 from __future__ import annotations

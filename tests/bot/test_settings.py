@@ -213,3 +213,19 @@ def test_a_version_at_the_end_of_claudes_address_is_refused() -> None:
     with pytest.raises(SettingsError, match="ANTHROPIC_BASE_URL cannot be used: leave out the /v1 at its end"):
         local_settings(anthropic_base_url="http://127.0.0.1:9/v1/")
     assert local_settings(openai_base_url="http://127.0.0.1:9/v1").openai_base_url == "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-\x00", "sk-é"])
+def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(
+        SettingsError, match="OPENAI_API_KEY cannot be used: a key is one line without spaces"
+    ) as failed:
+        local_settings(openai_api_key=key)
+    assert key not in str(failed.value)
+
+
+def test_a_relative_state_folder_is_taken_from_where_the_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert local_settings(state_dir="state").state_dir == tmp_path / "state"

@@ -124,6 +124,33 @@ async def test_the_programs_change_seats(story: Story) -> None:
     assert not {"Write", "Edit", "Bash", "WebFetch", "Task"} & asked[0].tools.keys()
 
 
+async def test_an_author_cannot_close_files_to_the_reviewer(real: Real, story: Story) -> None:
+    """The reviewer sees the tree as git has it, whatever modes the author left."""
+    close = "echo evil > new.py; chmod 000 new.py app.py; chmod 000 /work"
+    real.models.openai.plays((judges(OPEN), calls("exec_command", cmd="cat new.py app.py"), judges(RESOLVED)))
+    real.models.anthropic.plays((calls("Bash", command=close, description="Fix"), writes("F1 fixed")))
+    await story.opens(BASE, CHANGE)
+    end = await story.reviewed()
+    assert end.state.status == "consensus", end.check.summary
+    seen = list(real.models.openai.requests)[-1].new_text()
+    assert "evil" in seen
+    assert "sum(items) + 1" in seen
+    assert "Permission denied" not in seen
+
+
+@pytest.mark.parametrize("status", [400, 403])
+async def test_a_key_that_a_provider_repeats_is_shown_nowhere(status: int) -> None:
+    """Also one without the shape of a key."""
+    key = "corp-llm-7f3a91c02b55"
+    async with real_machine(openai_api_key=key) as real:
+        told = await real.story("a-repeated-key")
+        real.models.openai.plays([faults.refused(status, f"Key {key} may not use this model", kind="x")] * 9)
+        await told.opens(BASE, CHANGE)
+        end = await told.reviewed()
+    assert end.state.status == "reviewer-error"
+    assert key not in f"{end.check.title}{end.check.summary}{end.check.text}{end.comments}"
+
+
 async def test_a_lost_session_starts_cold_with_the_ledger(real: Real, story: Story) -> None:
     """decisions.md 3.3: if a session is gone, the turn starts cold with the whole brief and the ledger."""
 

@@ -15,13 +15,15 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import SecretStr
 
 from worker import relay
 from worker.debate.flow import Tokens
 from worker.metering import Reading
-from worker.relay import APIS, Ask, Outcome, Relay, Upstream, passed_on, refusal
+from worker.relay import APIS, Ask, Outcome, Relay, Struck, Upstream, passed_on, refusal
 
 KEY = "sk-the-real-key-0123456789abcdef"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -421,3 +423,14 @@ def test_a_refusal_has_the_shape_of_its_api_and_says_whether_to_try_again() -> N
     assert json.loads(body) == {"type": "error", "error": {"type": "billing_error", "message": "no"}}
     assert refusal(APIS["messages"], 402, "no").headers["x-should-retry"] == "false"
     assert "x-should-retry" not in refusal(APIS["responses"], 503, "no", again=True).headers
+
+
+@given(st.lists(st.sampled_from([b"x", b"sk", b"-", b"secret", b"sk-secret", b"sk-se", b"\n\n"])), st.integers(1, 5))
+def test_a_key_never_comes_through_however_it_is_cut(parts: list[bytes], size: int) -> None:
+    whole, struck = b"".join(parts), Struck("sk-secret")
+    passed = b"".join(struck.feed(whole[at : at + size]) for at in range(0, len(whole), size)) + struck.rest()
+    assert passed == whole.replace(b"sk-secret", b"[redacted]")
+
+
+def test_the_end_of_an_event_is_not_held_back() -> None:
+    assert Struck("sk-secret").feed(b"data: {}\n\n") == b"data: {}\n\n"

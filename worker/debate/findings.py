@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from bot.statuses import Status
 from worker.debate.flow import Edited, Failure, Reply, Tokens
 
-FINDING_ID = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,31}$")
+FINDING_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}\Z")
 TITLE_LIMIT = 60
 """Characters of a finding's title (protocols.md 0.2, 12). A longer one is cut by the host, not refused."""
 
