@@ -23,16 +23,24 @@ PREFIX = "CODEX_DEBATE_"
 UNPREFIXED = ("github_", "redis_", "openai_", "anthropic_")
 """Settings whose name begins so carry no prefix of ours: they are other people's words."""
 
+USER_AGENT = "codex-debate"
+"""What this program calls itself when it asks somebody. GitHub answers nobody who gives no name (docs.github.com,
+"Getting started with the REST API")."""
+
 WEBHOOK_SECRET_LENGTH = 32
 """Characters of the shortest webhook secret that is accepted (threats.md T1)."""
 
+LAST_PORT = 65535
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names of this machine."""
 _LOOPBACK = re.compile(r"^http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
+_ASCII = re.compile(r"[!-~]+")
+_PLACE = re.compile(r"([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,9}))?", re.ASCII)
+"""A host and its port, as they stand in an address."""
 _REDIS = ("redis://", "rediss://", "unix://")
 _GLOB = re.compile(r"^[A-Za-z0-9._*?\[\]-]+(/[A-Za-z0-9._*?\[\]-]+)?$")
 
-Port = Annotated[int, Field(ge=0, le=65535)]
+Port = Annotated[int, Field(ge=0, le=LAST_PORT)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[int, Field(ge=1)]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -192,12 +200,9 @@ class Settings(BaseSettings):
     @field_validator("github_api_url", "github_server_url", "openai_base_url", "anthropic_base_url", "public_url")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        # A token sent over plain HTTP is everybody's: only this machine may be spoken to so.
-        if not value.startswith("https://") and not _LOOPBACK.match(value):
-            raise ValueError("it must be an https:// address")
-        return value.rstrip("/")
+        if value is not None and (fault := _fault(value)):
+            raise ValueError(fault)
+        return value.rstrip("/") if value is not None else None
 
     @field_validator("openai_api_key", "anthropic_api_key")
     @classmethod
@@ -231,6 +236,24 @@ class Settings(BaseSettings):
         if colon and name not in OPERATOR_AGENTS:
             raise ValueError(f"{name} is named without anything behind a colon")
         return value
+
+
+def _fault(address: str) -> str:
+    """Return why an address cannot be one that paths are put behind; empty where it can."""
+    if not _ASCII.fullmatch(address):
+        return "an address is ASCII and has no spaces; a host with other letters is written as xn--…"
+    # A token sent over plain HTTP is everybody's: only this machine may be spoken to so.
+    if not address.startswith("https://") and not _LOOPBACK.match(address):
+        return "it must be an https:// address"
+    if "?" in address or "#" in address:
+        return "leave out what begins with ? or #: paths are put behind the address"
+    place = address.partition("://")[2].partition("/")[0]
+    if "@" in place:
+        return "leave out the user and the password before the @"
+    parts = _PLACE.fullmatch(place)
+    if parts is None or not 1 <= int(parts["port"] or LAST_PORT) <= LAST_PORT:
+        return f"it names no host, or a port that is none from 1 to {LAST_PORT}"
+    return ""
 
 
 def proxy_of(url: str) -> str | None:

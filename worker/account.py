@@ -9,12 +9,12 @@ import asyncio
 import uuid
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from bot.store import StoreAway
 from bot.store.spending import MICRO, Spending
 from bot.telemetry import log
-from worker.debate.flow import Tokens
+from worker.debate.flow import Ceiling, Tokens, Used
 from worker.metering import Reading
 from worker.prices import Prices
 
@@ -45,7 +45,7 @@ class TurnBudget:
 class Stopped:
     """The ceiling at which a turn was stopped."""
 
-    ceiling: Literal["run", "day", "calls"]
+    ceiling: Ceiling
     amount: float
     """US dollars, or calls."""
     reached: float
@@ -55,7 +55,7 @@ class Stopped:
     def sentence(self) -> str:
         """Return what happened, without a full stop."""
         match self.ceiling:
-            case "run":
+            case "money":
                 return f"ceiling reached: this run may spend ${self.amount:.2f} on models and spent ${self.reached:.2f}"
             case "day":
                 return (
@@ -72,14 +72,7 @@ class Spent:
 
     calls: int = 0
     """Calls that were let through, whatever came of them."""
-    tokens: Tokens = Tokens()
-    usd: float = 0.0
-    model: str = ""
-    """The last model that replied."""
-    unpriced: bool = False
-    """A model has no price of its own, and was counted as the dearest one."""
-    estimated: bool = False
-    """A reply did not tell all that it used, and its length was taken for it."""
+    used: Used = Used()
     refused: int = 0
     """Requests that were not let through, those behind a ceiling not counted."""
 
@@ -152,16 +145,9 @@ class Account:
     async def _count(self, reading: Reading) -> float:
         tokens = reading.tokens
         cost = self._prices.cost(self._budget.api, reading.model, tokens, reading.cache_write, reading.cache_write_long)
-        used = tokens != Tokens()
-        spent = self.spent
-        self.spent = replace(
-            spent,
-            tokens=spent.tokens + tokens,
-            usd=spent.usd + cost.usd,
-            model=reading.model or spent.model,
-            unpriced=spent.unpriced or (used and not cost.known),
-            estimated=spent.estimated or reading.estimated,
-        )
+        unpriced = tokens != Tokens() and not cost.known
+        used = Used(reading.model or None, cost.usd, tokens, unpriced=unpriced)
+        self.spent = replace(self.spent, used=self.spent.used + used)
         micro = round(cost.usd * MICRO)
         self._owed[uuid.uuid4().hex] = (
             _today(),
@@ -183,7 +169,7 @@ class Account:
 
 def _reached(budget: TurnBudget, *, run: Spending, day: Spending, calls: int) -> Stopped | None:
     if run.micro >= budget.run_usd * MICRO:
-        return Stopped("run", budget.run_usd, run.usd)
+        return Stopped("money", budget.run_usd, run.usd)
     if day.micro >= budget.day_usd * MICRO:
         return Stopped("day", budget.day_usd, day.usd)
     if calls >= budget.calls:

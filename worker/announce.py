@@ -284,7 +284,7 @@ def refused(what: str, run: str) -> Iterator[None]:
 
 
 def _cost(record: Record) -> float:
-    return sum(turn.usd for turn in record.turns)
+    return sum(turn.used.usd for turn in record.turns)
 
 
 def _doing(standing: Standing) -> str:

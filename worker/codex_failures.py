@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from bot.redact import quotable
+from worker.debate.flow import Kind
 from worker.stream import INSTALL, READ, WORDS, behind, ending
 
 
@@ -18,8 +19,7 @@ from worker.stream import INSTALL, READ, WORDS, behind, ending
 class Cause:
     """Why a turn failed."""
 
-    kind: str
-    """One of `worker.debate.flow.FAILURES`."""
+    kind: Kind
     sentence: str
     """In the tables it may hold ``{words}``, the provider's behind a colon, and ``{model}``."""
     hint: str = ""

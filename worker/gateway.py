@@ -23,16 +23,16 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from bot.settings import Settings, variable
+from bot.settings import Settings
 from bot.store import StoreAway
 from bot.telemetry import log
 from worker import reach
 from worker.account import Account, Counters, Spent, Stopped, TurnBudget
 from worker.prices import Prices
-from worker.relay import APIS, Ask, Door, Outcome, Relay, Upstream, passed_on, refusal
+from worker.relay import APIS, Endpoint, Forward, Passed, Relay, Upstream, passed_on, refusal
 from worker.sockets import bound, short
 
-__all__ = ["APIS", "SOCKET", "Gateway", "NoKey", "OpenTurn", "Spent", "Stopped", "TurnBudget", "Upstream", "upstreams"]
+__all__ = ["APIS", "SOCKET", "Gateway", "OpenTurn", "Spent", "Stopped", "TurnBudget", "Upstream", "upstreams"]
 
 SOCKET = "api.sock"
 """The socket's name in its folder."""
@@ -63,10 +63,6 @@ _HTTP: dict[str, Any] = {
     "access_log": None,
     "auto_decompress": False,
 }
-
-
-class NoKey(Exception):  # noqa: N818 - it says what is lacking
-    """There is no key for an API. ``str(error)`` is a sentence for the operator."""
 
 
 def upstreams(settings: Settings) -> dict[str, Upstream]:
@@ -109,11 +105,10 @@ class Gateway:
     async def turn(self, budget: TurnBudget) -> AsyncIterator[OpenTurn]:
         """Serve one turn: its socket is there until the block ends, and every call of it ended then.
 
-        Raises `NoKey`, and OSError where the socket cannot be made.
+        There has to be a key for its API: nobody is seated without one (`worker.quarters`). Raises OSError where the
+        socket cannot be made.
         """
-        relay = self._relays.get(budget.api)
-        if relay is None:
-            raise NoKey(f"there is no key for the model API: set {variable(APIS[budget.api].key)}")
+        relay = self._relays[budget.api]
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         try:
             account = Account(budget, prices=self._prices, counters=self._spending)
@@ -169,7 +164,7 @@ class OpenTurn:
 
     async def _carried(self, request: web.BaseRequest) -> web.StreamResponse:
         """Make the call that a request asks for. Raises `_Refused`."""
-        door, query = self._door(request)
+        endpoint, query = self._endpoint(request)
         headers = passed_on(request.headers)
         if headers is None:
             raise _Refused(403, "a header of the request is not fit to be passed on")
@@ -187,19 +182,19 @@ class OpenTurn:
             if not may and self.stopped is not None:
                 raise self._at_ceiling(self.stopped)
             self._refused = ""
-            settle = partial(self._settle, door, len(body), time.monotonic())
-            return await self._relay.carry(request, Ask(door, query, headers, body, asked.model), settle)
+            settle = partial(self._settle, endpoint, len(body), time.monotonic())
+            return await self._relay.carry(request, Forward(endpoint, query, headers, body, asked.model), settle)
 
-    def _door(self, request: web.BaseRequest) -> tuple[Door, str]:
-        """Return the door that a request names, to the letter, and its query. Raises `_Refused`."""
+    def _endpoint(self, request: web.BaseRequest) -> tuple[Endpoint, str]:
+        """Return the endpoint that a request names, to the letter, and its query. Raises `_Refused`."""
         path, mark, query = request.raw_path.partition("?")
-        door = next((door for door in self._api.doors if door.path == path), None)
+        endpoint = next((each for each in self._api.endpoints if each.path == path), None)
         known = query in self._api.queries and bool(mark) == bool(query)
-        if request.method != "POST" or door is None or not known or "Upgrade" in request.headers:
+        if request.method != "POST" or endpoint is None or not known or "Upgrade" in request.headers:
             raise _Refused(403, "only the calls of the agent's own model API are let through here")
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise _Refused(415, "a packed request is not let through: send it as it is")
-        return door, mark + query
+        return endpoint, mark + query
 
     def _at_ceiling(self, stopped: Stopped) -> _Refused:
         status = 429 if stopped.ceiling == "calls" else self._api.spent_status
@@ -217,25 +212,25 @@ class OpenTurn:
             _log.info("gateway refusal", api=self._api.name, path=path, status=refused.status, why=str(refused))
         return refusal(self._api, refused.status, str(refused), again=refused.again)
 
-    def _settle(self, door: Door, sent: int, began: float, outcome: Outcome) -> asyncio.Future[float]:
-        counting = self._account.count(outcome.reading)
+    def _settle(self, endpoint: Endpoint, sent: int, began: float, passed: Passed) -> asyncio.Future[float]:
+        counting = self._account.count(passed.reading)
 
         def tell(counted: asyncio.Future[float]) -> None:
-            tokens = outcome.reading.tokens
+            tokens = passed.reading.tokens
             _log.info(
                 "gateway call",
                 api=self._api.name,
-                path=door.path,
-                status=outcome.status,
+                path=endpoint.path,
+                status=passed.status,
                 sent=sent,
-                received=outcome.received,
+                received=passed.received,
                 ms=round((time.monotonic() - began) * 1000),
-                model=outcome.reading.model,
+                model=passed.reading.model,
                 input=tokens.input,
                 cached=tokens.cached,
                 output=tokens.output,
                 usd=round(counted.result(), 6),
-                fault=outcome.fault,
+                fault=passed.fault,
             )
 
         counting.add_done_callback(tell)

@@ -20,7 +20,7 @@ from bot.intents import Push
 from bot.publish import Publisher
 from bot.redact import whole
 from worker import agents, process
-from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, Tokens, TurnFailed
+from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed, Used
 from worker.debate.task import Task
 from worker.gateway import OpenTurn
 from worker.git import PushRefused, TooLarge
@@ -39,8 +39,6 @@ ATTEMPTS = {"transport": 3, "timeout": 2}
 """How often a turn is started that fails in this way (decisions.md 1.6; threats.md R16). Any other failure is final."""
 WAITS = (5.0, 10.0)
 """Seconds before the second and the third attempt (protocols.md 9.3)."""
-STOPS = {"run": "budget", "day": "day budget", "calls": "calls"}
-"""What kind of failure each of the gateway's ceilings is."""
 
 _replies = TypeAdapter(Reply)
 
@@ -69,13 +67,9 @@ class Desk:
 
 @dataclass(slots=True)
 class Bill:
-    """What a turn used, all its attempts and its re-ask together."""
+    """What a turn used by now, all its attempts and its re-ask together."""
 
-    usd: float = 0.0
-    tokens: Tokens = Tokens()
-    unpriced: bool = False
-    model: str | None = None
-    """The model that answered last."""
+    used: Used = Used()
 
 
 @dataclass(slots=True)
@@ -142,8 +136,8 @@ class Hands:
                     raise _given_up(failures, bill, seconds=time.monotonic() - began) from failure
                 await self.desk.sleep(WAITS[min(len(failures), len(WAITS)) - 1])
                 continue
-            reply = replace(reply, usd=bill.usd, tokens=bill.tokens, unpriced=bill.unpriced, model=bill.model)
-            return replace(reply, seconds=time.monotonic() - began, attempts=len(failures) + 1)
+            seconds = time.monotonic() - began
+            return replace(reply, used=bill.used, seconds=seconds, attempts=len(failures) + 1)
 
     async def _attempt(self, step: Ask | Edit, bill: Bill) -> Reply:
         """One attempt: the turn, and one re-ask in the same session where its reply is malformed."""
@@ -180,8 +174,7 @@ class Hands:
         agent, _ = agents.find(desk.task.seats[request.seat].agent)
         if agent.box is None:
             said = await agent.take_turn(request, desk.hear(process.run))
-            bill.usd += said.usd
-            bill.model = said.model or bill.model
+            bill.used += said.used
             return said
         if desk.lodgings is None:
             raise TurnFailed("environment", f"{agent.name} starts only in a sandbox")
@@ -192,7 +185,7 @@ class Hands:
                 return await agent.take_turn(stay.request, desk.hear(stay.run))
         except TurnFailed as failure:
             if door and (stop := door.stopped):
-                raise TurnFailed(STOPS[stop.ceiling], stop.sentence, log=failure.facts.log) from failure
+                raise TurnFailed(stop.ceiling, stop.sentence, log=failure.facts.log) from failure
             if door and door.refused and failure.kind == "refused":
                 # To the agent it looks like an answer of its provider.
                 sentence = f"the gateway did not let a request of {agent.name} through: {door.refused}"
@@ -205,10 +198,7 @@ class Hands:
         finally:
             # The door is closed by now: what it counted is all that there was.
             if door is not None:
-                bill.usd += door.spent.usd
-                bill.tokens += door.spent.tokens
-                bill.unpriced = bill.unpriced or door.spent.unpriced
-                bill.model = door.spent.model or bill.model
+                bill.used += door.spent.used
 
     async def _request(self, step: Ask | Edit) -> agents.TurnRequest:
         """Prepare the folders of a turn and return what the agent is asked."""
@@ -322,8 +312,6 @@ def _given_up(failures: list[TurnFailed], bill: Bill, *, seconds: float) -> Turn
         hint=last.hint,
         attempts=sum(failure.facts.attempts for failure in failures),
         seconds=seconds,
-        usd=bill.usd,
-        tokens=bill.tokens,
-        unpriced=bill.unpriced,
+        used=bill.used,
         log="\n".join(f"[attempt {n}] {failure.facts.log}" for n, failure in enumerate(failures, 1))[-LOG_TAIL:],
     )

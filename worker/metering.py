@@ -115,7 +115,8 @@ class Meter:
         if estimated:
             whole = whole if told else _tokens(self._asked)
             output = max(output, _tokens(self._written + (0 if self._whole else len(self._rest))))
-        return Reading(self._model, Tokens(whole, cached, output), write - long, long, estimated)
+        # Cached is a part of the input, whatever a reply says.
+        return Reading(self._model, Tokens(whole, min(cached, whole), output), write - long, long, estimated)
 
     def _keep(self, data: bytes) -> None:
         if self._skipping or len(self._rest) + len(data) > LINE_BYTES:

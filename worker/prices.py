@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from worker.debate.flow import Tokens
 
 MILLION = 1_000_000
+DEAREST = 10_000
+"""US dollars per million tokens. A price above it is a slip of the pen: the dearest models cost some hundreds."""
 ApiName: TypeAlias = Literal["responses", "messages"]
 """The two model APIs, as `worker.gateway` calls them."""
 
@@ -38,7 +40,7 @@ class Cost:
     """False: the table has no row for the model, and its API's dearest row was taken."""
 
 
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Price = Annotated[float, Field(ge=0, le=DEAREST, allow_inf_nan=False, strict=True)]
 
 
 class Row(BaseModel):

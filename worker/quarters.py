@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from bot.settings import Settings, variable
 from worker.agents import Agent
-from worker.gateway import SOCKET, Gateway, OpenTurn, TurnBudget
+from worker.gateway import APIS, SOCKET, Gateway, OpenTurn, TurnBudget
 from worker.git.tree import empty
 from worker.isolation import Isolation
 from worker.process import Finished, Program
@@ -62,7 +62,7 @@ class Programs:
         if agent.box is None:
             return None
         if not key_of(agent.box, self._settings):
-            name = variable(agent.box.key)
+            name = variable(APIS[agent.box.api].key)
             said = f"has no key: {name} is not set"
             return Lack(f"{agent.name} {said}", f"set {name}", said)
         try:
@@ -82,7 +82,7 @@ class Programs:
 
 def key_of(box: Box, settings: Settings) -> str:
     """Return the key of an agent's provider; empty where there is none."""
-    key: SecretStr | None = getattr(settings, box.key)
+    key: SecretStr | None = getattr(settings, APIS[box.api].key)
     return key.get_secret_value() if key else ""
 
 

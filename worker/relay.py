@@ -18,10 +18,9 @@ from multidict import CIMultiDictProxy
 from pydantic import SecretStr
 from yarl import URL
 
-from bot.settings import proxy_of
+from bot.settings import USER_AGENT, proxy_of
 from worker.metering import Meter, Reading
 
-AGENT = "codex-debate"
 RESPONSE_BYTES = 64 * 1024 * 1024
 """Bytes of the longest reply that is passed on. The rest is cut."""
 CONNECT_SECONDS = 30.0
@@ -39,7 +38,7 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]{0,4000}")
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Endpoint:
     """A path that may be asked for, by POST alone."""
 
     path: str
@@ -52,13 +51,13 @@ class Api:
     """A model API as its program asks for it."""
 
     name: str
-    doors: tuple[Door, ...]
+    endpoints: tuple[Endpoint, ...]
     queries: tuple[str, ...]
     """What may follow the path, behind a question mark."""
     home: str
     """The provider's own address, in the form in which an operator names another."""
     mount: str
-    """What of a door's path stands in that address already."""
+    """What of an endpoint's path stands in that address already."""
     header: str
     value: str
     """The header with the key; ``{}`` stands for it."""
@@ -75,7 +74,7 @@ APIS = {
     for api in (
         Api(
             "responses",
-            doors=(Door("/v1/responses"), Door("/v1/responses/compact")),
+            endpoints=(Endpoint("/v1/responses"), Endpoint("/v1/responses/compact")),
             queries=("",),
             home="https://api.openai.com/v1",
             mount="/v1",
@@ -89,7 +88,7 @@ APIS = {
         ),
         Api(
             "messages",
-            doors=(Door("/v1/messages"), Door("/v1/messages/count_tokens", free=True)),
+            endpoints=(Endpoint("/v1/messages"), Endpoint("/v1/messages/count_tokens", free=True)),
             queries=("", "beta=true"),
             home="https://api.anthropic.com",
             mount="",
@@ -115,10 +114,10 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Forward:
     """A call that may be made."""
 
-    door: Door
+    endpoint: Endpoint
     query: str
     """With its question mark."""
     headers: Mapping[str, str]
@@ -129,7 +128,7 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Outcome:
+class Passed:
     """How a call went, as far as it is known."""
 
     status: int = 0
@@ -141,7 +140,7 @@ class Outcome:
     """Why the reply did not pass whole."""
 
 
-Settle: TypeAlias = Callable[[Outcome], "asyncio.Future[float]"]
+Settle: TypeAlias = Callable[[Passed], "asyncio.Future[float]"]
 """Counts a call; what it returns ends when that is done."""
 
 
@@ -181,18 +180,18 @@ class Relay:
         self._proxy = proxy_of(self._base)
         self._limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
-    async def carry(self, request: web.BaseRequest, ask: Ask, settle: Settle) -> web.StreamResponse:
+    async def carry(self, request: web.BaseRequest, forward: Forward, settle: Settle) -> web.StreamResponse:
         """Make a call and pass its reply on, chunk by chunk; return what was answered.
 
         `settle` is called once, whatever becomes of the call, with what is known of it: before the program hears the
         end of the reply, so that it cannot ask again before it is counted. What `settle` returns is waited for.
         """
-        call = _Call(request, ask, settle, self)
+        call = _Call(request, forward, settle, self)
         try:
             async with self._session.post(
-                URL(self._base + ask.door.path.removeprefix(self.api.mount) + ask.query, encoded=True),
-                data=ask.body,
-                headers=self._headers(ask),
+                URL(self._base + forward.endpoint.path.removeprefix(self.api.mount) + forward.query, encoded=True),
+                data=forward.body,
+                headers=self._headers(forward),
                 allow_redirects=False,
                 timeout=self._limits,
                 proxy=self._proxy,
@@ -201,20 +200,24 @@ class Relay:
         except _Left:
             return call.broken("the program went away")
         except asyncio.CancelledError:
-            call.outcome.fault = "the program went away"
+            call.passed.fault = "the program went away"
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+            return call.failed(failure)
+        except ValueError as failure:
+            if call.passed.status:
+                raise  # the request was made: it is a fault of our own
             return call.failed(failure)
         finally:
             await call.settled()
 
-    def _headers(self, ask: Ask) -> dict[str, str]:
+    def _headers(self, forward: Forward) -> dict[str, str]:
         return {
             "Accept": "*/*",
-            **ask.headers,
+            **forward.headers,
             "Accept-Encoding": "identity",  # unpacking would hold pieces of a stream back
             "Content-Type": "application/json",  # as which the body was read by `worker.reach`
-            "User-Agent": AGENT,
+            "User-Agent": USER_AGENT,
             self.api.header: self.api.value.format(self.key),
         }
 
@@ -242,22 +245,22 @@ class Struck:
 class _Call:
     """One call under way."""
 
-    def __init__(self, request: web.BaseRequest, ask: Ask, settle: Settle, relay: Relay) -> None:
+    def __init__(self, request: web.BaseRequest, forward: Forward, settle: Settle, relay: Relay) -> None:
         api = relay.api
         self._key = relay.key
-        self.outcome = Outcome()
+        self.passed = Passed()
         self._request = request
-        self._ask = ask
+        self._forward = forward
         self._api = api
         self._settle = settle
         self._settling: asyncio.Future[float] | None = None
-        self._meter = Meter(api.name, asked=len(ask.body))
+        self._meter = Meter(api.name, asked=len(forward.body))
         self._answer: web.StreamResponse | None = None
         self._unsent = False
 
     async def pass_on(self, reply: aiohttp.ClientResponse) -> web.StreamResponse:
         """Pass the reply on."""
-        self.outcome.status = reply.status
+        self.passed.status = reply.status
         if 300 <= reply.status < 400:
             # Followed, it would take the key to where the redirect points.
             return self._refused(502, "the model API answered with a redirect, which is not followed", again=False)
@@ -271,9 +274,9 @@ class _Call:
         await self._to_program(answer.prepare(self._request))
         self._answer = answer
         async for chunk in reply.content.iter_any():
-            self.outcome.received += len(chunk)
+            self.passed.received += len(chunk)
             self._meter.feed(chunk)
-            if self.outcome.received > RESPONSE_BYTES:
+            if self.passed.received > RESPONSE_BYTES:
                 return self.broken("the reply is too long")
             if self._meter.done:
                 await self.settled()
@@ -286,8 +289,8 @@ class _Call:
     async def settled(self) -> None:
         """Have the call counted, once, and return when it is."""
         if self._settling is None:
-            self.outcome.reading = self._reading()
-            self._settling = self._settle(self.outcome)
+            self.passed.reading = self._reading()
+            self._settling = self._settle(self.passed)
         await asyncio.shield(self._settling)
 
     def failed(self, failure: Exception) -> web.StreamResponse:
@@ -299,13 +302,13 @@ class _Call:
 
     def broken(self, fault: str) -> web.StreamResponse:
         """End an answer that began so that it is seen to have no end."""
-        self.outcome.fault = fault
+        self.passed.fault = fault
         if self._request.transport is not None:
             self._request.transport.close()
         return self._answer or web.Response(status=502)
 
     def _refused(self, status: int, words: str, *, again: bool) -> web.Response:
-        self.outcome.fault = words
+        self.passed.fault = words
         return refusal(self._api, status, words, again=again)
 
     async def _to_program(self, step: Any) -> None:  # noqa: ANN401 - aiohttp's steps return different things
@@ -316,11 +319,11 @@ class _Call:
 
     def _reading(self) -> Reading:
         """Return what the call used. A call that was not made or that was refused cost nothing."""
-        refused = self.outcome.status != 0 and not 200 <= self.outcome.status < 300
+        refused = self.passed.status != 0 and not 200 <= self.passed.status < 300
         read = self._meter.reading()
-        if refused or self._unsent or self._ask.door.free:
+        if refused or self._unsent or self._forward.endpoint.free:
             return Reading(read.model)
-        return replace(read, model=read.model or self._ask.model)
+        return replace(read, model=read.model or self._forward.model)
 
 
 def _meaning(failure: Exception) -> tuple[int, str, bool]:
@@ -331,15 +334,16 @@ def _meaning(failure: Exception) -> tuple[int, str, bool]:
                 "the model API's certificate is not one that the worker's machine trusts: name your own authority's "
                 "file in SSL_CERT_FILE, then start the worker again"
             )
-            return 502, words, True
         case aiohttp.ClientHttpProxyError():
             words = f"the proxy refused the way to the model API ({failure.status}): check HTTPS_PROXY and NO_PROXY"
-            return 502, words, True
         case aiohttp.ClientProxyConnectionError():
-            return 502, "the proxy to the model API could not be reached: check HTTPS_PROXY and NO_PROXY", True
+            words = "the proxy to the model API could not be reached: check HTTPS_PROXY and NO_PROXY"
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            return 502, "the model API could not be reached", True
+            words = "the model API could not be reached"
+        case ValueError():  # `aiohttp.InvalidURL` is one
+            words = "the request to the model API cannot be made: check the address that is set for it"
         case TimeoutError():
             return 504, f"the model API said nothing for {SILENT_SECONDS:.0f} seconds", False
         case _:
             return 502, "the connection to the model API broke", False
+    return 502, words, True

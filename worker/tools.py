@@ -69,8 +69,6 @@ class ToolChanged(ToolMissing):
 class Pinned:
     """A program that was copied and checked."""
 
-    name: str
-    version: str
     root: Path
     """The folder that holds it and what it needs."""
     program: str
@@ -103,7 +101,7 @@ def pin(name: str, folder: Path) -> Pinned:
         if found != mark:
             sentence = f"the program {name} was changed: {root / path} is not what its package brought"
             raise ToolChanged(sentence, f"remove {root} and {tool.package}, then {INSTALL}")
-    return Pinned(name, tool.version, root, tool.program)
+    return Pinned(root, tool.program)
 
 
 def _files(name: str, tool: Tool) -> dict[str, tuple[Path, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from worker.debate.flow import Used
 from worker.process import Finished, Program
 
 Run: TypeAlias = Callable[[Program], Awaitable[Finished]]
@@ -26,8 +27,6 @@ class Box:
     """Where below HOME its session files lie; nothing else of HOME is kept."""
     api: str
     """What it may ask the gateway for, by its name in `worker.gateway`."""
-    key: str
-    """The field of `bot.settings.Settings` that holds its provider's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,8 @@ class TurnReply:
     text: str
     session: str | None = None
     """The id with which the seat's next turn can resume."""
-    model: str | None = None
-    """The model that answered, where there was one."""
-    usd: float = 0.0
+    used: Used = Used()
+    """What the agent knows of it itself. For one in a sandbox the gateway counts."""
 
 
 class SessionGone(Exception):  # noqa: N818 - it is answered by a cold start and is no error

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ValidationError
 
 from bot.github.errors import Forbidden, GitHubError, NotFound, Unavailable
 from bot.github.limits import Clock, Lane, Traffic, pause, retry_after
-from bot.github.wire import AGENT, Answer, Call, NoAnswer, Wire
+from bot.github.wire import Answer, Call, NoAnswer, Wire
+from bot.settings import USER_AGENT
 
 __all__ = ["Credential", "Forbidden", "GitHub", "GitHubError", "NotFound", "Unavailable", "understood"]
 
@@ -96,7 +97,7 @@ class _Api(GitHubAPI):
     """gidgethub's client with the parts that it leaves open or does not do (github.md D1)."""
 
     def __init__(self, wire: Wire, base_url: str, credential: Credential, *, clock: Clock, lane: Lane) -> None:
-        super().__init__(AGENT, base_url=base_url)
+        super().__init__(USER_AGENT, base_url=base_url)
         self._wire = wire
         self._credential = credential
         self._clock = clock

@@ -16,13 +16,11 @@ import aiohttp
 from yarl import URL
 
 from bot.github.errors import GitHubError
-from bot.settings import proxy_of
+from bot.settings import USER_AGENT, proxy_of
 
 API_VERSION = "2022-11-28"
 """The version of the REST API that the verbs are written for (docs.github.com, "API Versions")."""
 ACCEPT = "application/vnd.github+json, application/json;q=0.9"
-AGENT = "codex-debate"
-"""GitHub answers nobody who gives no name (docs.github.com, "Getting started with the REST API")."""
 
 REQUEST_SECONDS = 30.0
 """Limit of one request, from the connection to the last byte."""
@@ -137,7 +135,7 @@ class Wire:
             **call.headers,
             "Accept": ACCEPT,
             "Authorization": f"Bearer {token}",
-            "User-Agent": AGENT,
+            "User-Agent": USER_AGENT,
             "X-GitHub-Api-Version": API_VERSION,
         }
         if call.body:

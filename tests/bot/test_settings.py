@@ -81,6 +81,54 @@ def test_a_wrong_value_is_refused_and_not_shown(environment: pytest.MonkeyPatch,
         assert value not in said
 
 
+@pytest.mark.parametrize(
+    ("address", "repair"),
+    [
+        ("http://models.example", "must be an https://"),
+        ("https:models.example", "must be an https://"),
+        ("https://models.example/v1?region=eu", "leave out what begins with [?] or #"),
+        ("https://models.example/v1#top", "leave out what begins with [?] or #"),
+        ("https://models.example?", "leave out what begins with [?] or #"),
+        ("https://me:secret@models.example/v1", "leave out the user and the password"),
+        ("https://api.openai.com@models.example", "leave out the user and the password"),
+        ("https://models.example:0", "a port that is none from 1 to 65535"),
+        ("https://models.example:65536/v1", "a port that is none from 1 to 65535"),
+        ("https://models.example:https", "a port that is none from 1 to 65535"),
+        ("http://127.0.0.1:99999", "a port that is none from 1 to 65535"),
+        ("https://", "it names no host"),
+        ("https:///v1", "it names no host"),
+        ("https://:8443/v1", "it names no host"),
+        ("https://models..example", "it names no host"),
+        ("https://models.example\\v1", "it names no host"),
+        ("https://[::1", "it names no host"),
+        ("https://models.example /v1", "is ASCII and has no spaces"),
+        ("https://models.example/v1\n", "is ASCII and has no spaces"),
+        ("https://modèles.example", "is ASCII and has no spaces"),
+    ],
+)
+def test_an_address_that_nothing_can_be_put_behind_is_refused(address: str, repair: str) -> None:
+    with pytest.raises(SettingsError, match=f"^OPENAI_BASE_URL cannot be used: .*{repair}") as failed:
+        local_settings(openai_base_url=address)
+    assert "secret" not in str(failed.value)
+    assert str(failed.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://models.example",
+        "https://xn--modles-6ua.example:8443/a/v1",
+        "https://models_1.example:1",
+        "https://[2001:db8::1]:65535/v1",
+        "http://localhost:8080/v1",
+        "http://[::1]:9",
+        "https://10.0.0.1/openai/deployments/a%20b",
+    ],
+)
+def test_an_address_is_taken_as_it_stands(address: str) -> None:
+    assert local_settings(openai_base_url=f"{address}/").openai_base_url == address
+
+
 def test_an_empty_secret_refuses_to_start_a_receiver_and_not_a_worker(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("GITHUB_WEBHOOK_SECRET", "")
     assert faults().startswith("GITHUB_WEBHOOK_SECRET is not set")

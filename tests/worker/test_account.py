@@ -44,10 +44,9 @@ async def test_a_call_is_counted_in_the_turn_the_run_and_the_day(store: Store) -
     assert await mine.may_call()
     assert await mine.count(Reading("m", Tokens(500_000, 100_000, 200_000))) == pytest.approx(0.6)
     spent = mine.spent
-    assert (spent.calls, spent.tokens, spent.model) == (1, Tokens(500_000, 100_000, 200_000), "m")
-    assert spent.usd == pytest.approx(0.6)
-    assert not spent.unpriced
-    assert not spent.estimated
+    assert (spent.calls, spent.used.tokens, spent.used.model) == (1, Tokens(500_000, 100_000, 200_000), "m")
+    assert spent.used.usd == pytest.approx(0.6)
+    assert not spent.used.unpriced
     kept = Spending(calls=1, input=500_000, cached=100_000, output=200_000, micro=600_000)
     assert await store.spending.of_run("run1") == await day(store) == kept
 
@@ -61,7 +60,7 @@ async def test_a_run_stops_at_its_ceiling_and_goes_beyond_by_one_reply_at_most(
         await mine.count(DOLLAR)
         made += 1
     assert made == mine.spent.calls == calls
-    assert mine.stopped == Stopped("run", run_usd, float(calls))
+    assert mine.stopped == Stopped("money", run_usd, float(calls))
     assert not await mine.may_call()
 
 
@@ -69,7 +68,7 @@ async def test_the_ceiling_is_the_runs_over_all_its_turns(store: Store) -> None:
     await account(store).count(DOLLAR)
     again = account(store, run_usd=1.0)
     assert not await again.may_call()
-    assert again.stopped == Stopped("run", 1.0, 1.0)
+    assert again.stopped == Stopped("money", 1.0, 1.0)
     assert again.stopped.sentence == "ceiling reached: this run may spend $1.00 on models and spent $1.00"
     assert await account(store, run="run2", run_usd=1.0).may_call()
 
@@ -104,20 +103,19 @@ async def test_a_call_waits_for_those_before_it_to_be_counted(store: Store) -> N
     assert counting.done()
 
 
-async def test_an_unknown_model_and_a_guess_are_said(store: Store) -> None:
+async def test_an_unknown_model_is_said(store: Store) -> None:
     mine = account(store)
     await mine.count(Reading("other", Tokens(1, 0, 0)))
-    await mine.count(Reading("m", Tokens(1, 0, 0), estimated=True))
-    assert mine.spent.unpriced
-    assert mine.spent.estimated
+    await mine.count(Reading("m", Tokens(1, 0, 0)))
+    assert (mine.spent.used.model, mine.spent.used.unpriced) == ("m", True)
 
 
 async def test_a_call_that_used_nothing_says_nothing(store: Store) -> None:
     mine = account(store)
     await mine.count(Reading("m", Tokens(1, 0, 0)))
     await mine.count(Reading())
-    assert mine.spent.model == "m"
-    assert not mine.spent.unpriced
+    assert mine.spent.used.model == "m"
+    assert not mine.spent.used.unpriced
 
 
 class Away:

@@ -25,7 +25,7 @@ from tests.worker.conftest import Change, git
 from worker import agents, hands
 from worker.agents import Agent, SessionGone, TurnReply, TurnRequest
 from worker.debate.codecs import DispositionCodec, VerdictCodec
-from worker.debate.flow import Ask, CommitPlan, Edit, Reply, TurnFailed
+from worker.debate.flow import Ask, CommitPlan, Edit, Kind, Reply, TurnFailed, Used
 from worker.debate.task import Seat, Task
 from worker.gateway import SOCKET, Gateway, TurnBudget, Upstream
 from worker.git import PushRefused
@@ -60,7 +60,7 @@ class Player:
             raise answer
         if callable(answer):
             answer = answer(request)
-        return answer if isinstance(answer, TurnReply) else TurnReply(answer, session="s1", model="m")
+        return answer if isinstance(answer, TurnReply) else TurnReply(answer, session="s1", used=Used("m", 0.25))
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Bench:
 @pytest_asyncio.fixture
 async def bench(change: Change, store: Store, monkeypatch: pytest.MonkeyPatch) -> Bench:
     player, slept, pushed, refuse = Player(), list[float](), list[Push](), list[str]()
-    agent = Agent("player", None, take_turn=player.take_turn)
+    agent = Agent("player", take_turn=player.take_turn)
     monkeypatch.setitem(agents.AGENTS, "player", agent)
     await store.runs.claim(change.run, "key")
     task = (await change.task()).model_copy(
@@ -127,13 +127,13 @@ async def test_case_7_three_attempts_after_5_and_10_seconds(bench: Bench) -> Non
 
 async def test_an_attempt_that_works_ends_them(bench: Bench) -> None:
     reply = await bench.perform(ASK, TurnFailed("transport", "no"), YES)
-    assert (reply.attempts, reply.text, reply.agent, reply.model) == (2, YES, "player", "m")
+    assert (reply.attempts, reply.text, reply.agent, reply.used) == (2, YES, "player", Used("m", 0.25))
     assert bench.slept == [5.0]
     assert [request.turn for request in bench.player.asked] == [1, 1]
 
 
-@pytest.mark.parametrize(("kind", "attempts"), [("timeout", 2), ("refused", 1), ("environment", 1), ("budget", 1)])
-async def test_other_failures_are_tried_less_often(bench: Bench, kind: str, attempts: int) -> None:
+@pytest.mark.parametrize(("kind", "attempts"), [("timeout", 2), ("refused", 1), ("environment", 1), ("money", 1)])
+async def test_other_failures_are_tried_less_often(bench: Bench, kind: Kind, attempts: int) -> None:
     with pytest.raises(TurnFailed):
         await bench.perform(ASK, *[TurnFailed(kind, "no") for _ in range(attempts)])
     assert len(bench.player.asked) == attempts
@@ -144,7 +144,7 @@ async def test_a_malformed_reply_is_asked_for_once_more_in_its_session(bench: Be
     first, second = bench.player.asked
     assert (first.session, second.session) == (None, "s1")
     assert second.brief.startswith("Your verdict cannot be used: it is not one JSON object")
-    assert reply.attempts == 1
+    assert (reply.attempts, reply.used) == (1, Used("m", 0.5)), "both were paid for"
 
 
 async def test_a_second_malformed_reply_is_a_failure(bench: Bench) -> None:
@@ -153,6 +153,7 @@ async def test_a_second_malformed_reply_is_a_failure(bench: Bench) -> None:
     assert failed.value.kind == "malformed"
     assert "also when asked again" in failed.value.sentence
     assert failed.value.facts.log == "[attempt 1] more prose"
+    assert failed.value.facts.used == Used("m", 0.5)
 
 
 async def test_without_a_session_the_re_ask_stands_behind_the_whole_brief(bench: Bench) -> None:
@@ -185,7 +186,7 @@ class Inn:
     ],
 )
 async def test_a_refusal_of_the_gateway_is_told_as_one_and_not_as_the_providers(
-    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch, sent: dict[str, Any], kind: str, sentence: str
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch, sent: dict[str, Any], kind: Kind, sentence: str
 ) -> None:
     async def take_turn(request: TurnRequest, run: Any) -> TurnReply:
         with short(request.session_dir) as folder:
@@ -198,8 +199,8 @@ async def test_a_refusal_of_the_gateway_is_told_as_one_and_not_as_the_providers(
                 assert reply.status == 403, "of the gateway's, or of the provider's"
         raise TurnFailed(kind, "as the agent has it", hint="set a valid key", log="what it printed")
 
-    box = Box(tool="claude", sessions="s", api="messages", key="anthropic_api_key")
-    monkeypatch.setitem(agents.AGENTS, "boxed", Agent("boxed", None, take_turn=take_turn, box=box))
+    box = Box(tool="claude", sessions="s", api="messages")
+    monkeypatch.setitem(agents.AGENTS, "boxed", Agent("boxed", take_turn=take_turn, box=box))
     task = bench.task.model_copy(update={"seats": {"reviewer": Seat(agent="boxed")}})
     async with ModelServer.start() as models:
         models.anthropic.plays([faults.forbidden()], again=True)

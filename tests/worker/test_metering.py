@@ -117,6 +117,15 @@ def test_the_steps_of_a_reply_are_added_up() -> None:
     assert read("messages", stream(events)).tokens == Tokens(203_000 + 50, 30, 4500)
 
 
+@pytest.mark.parametrize("cached", [2401, LARGEST_COUNT])
+def test_no_more_is_cached_than_was_read(cached: int) -> None:
+    usage = {**OPENAI_USAGE, "input_tokens_details": {"cached_tokens": cached}}
+    event = {"type": "response.completed", "response": {"usage": usage}}
+    assert read("responses", stream([event])) == Reading("", Tokens(2400, 2400, 68))
+    begun = {"type": "response.created", "response": {"usage": {"input_tokens_details": {"cached_tokens": cached}}}}
+    assert read("responses", stream([begun]), asked=1000) == Reading("", Tokens(250, 250, 0), estimated=True)
+
+
 # ---- What is not told -----------------------------------------------------------------------------------------------
 
 
@@ -183,6 +192,7 @@ def test_a_reply_that_failed_before_its_first_word_cost_nothing() -> None:
 def test_nothing_that_comes_can_break_it(api: str, parts: list[bytes]) -> None:
     found = read(api, *parts)
     assert min(found.tokens.input, found.tokens.cached, found.tokens.output, found.cache_write) >= 0
+    assert found.tokens.cached <= found.tokens.input
 
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "5", None, [], {}, LARGEST_COUNT + 1, 10**400])

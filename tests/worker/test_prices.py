@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from worker.debate.flow import Tokens
-from worker.prices import Cost, Prices, PricesError, load
+from worker.prices import DEAREST, Cost, Prices, PricesError, load
 from worker.relay import APIS
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "prices.toml"
@@ -129,6 +129,8 @@ WRONG = [
     (row(input="-1.0"), r"row 1 of the prices \(m\), input:"),
     (row(input='"2"'), r"row 1 of the prices \(m\), input:"),
     (row(input="inf"), r"row 1 of the prices \(m\), input:"),
+    (row(input="10000.01"), r"row 1 of the prices \(m\), input: Input should be less than or equal to 10000"),
+    (row(cache_write="1e308"), r"row 1 of the prices \(m\), cache_write:"),
     (row(input="nan"), r"row 1 of the prices \(m\), input:"),
     (row(price="1.0"), r"row 1 of the prices \(m\), price:"),
     (row("chat"), r"row 1 of the prices \(m\), api:"),
@@ -146,6 +148,11 @@ WRONG = [
 def test_a_wrong_table_is_refused_with_the_row_and_the_field(text: str, words: str) -> None:
     with pytest.raises(PricesError, match=words):
         load(text)
+
+
+def test_the_dearest_price_is_one() -> None:
+    assert DEAREST == 10_000
+    assert cost(row(input="10000.0"), "m") == Cost(10_000.0)
 
 
 def test_whole_numbers_are_prices_too() -> None:

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from worker import relay
 from worker.debate.flow import Tokens
 from worker.metering import Reading
-from worker.relay import APIS, Ask, Outcome, Relay, Struck, Upstream, passed_on, refusal
+from worker.relay import APIS, Forward, Passed, Relay, Struck, Upstream, passed_on, refusal
 
 KEY = "sk-the-real-key-0123456789abcdef"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -67,7 +67,7 @@ class Way:
     url: str = ""
     """The model API's address."""
     heard: list[bytes] = field(default_factory=list)
-    told: list[Outcome] = field(default_factory=list)
+    told: list[Passed] = field(default_factory=list)
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """The program's end of the relay closed its connection to the model API."""
 
@@ -79,11 +79,11 @@ class Way:
 async def serving(
     upstream: Upstream, way: Way, *, api: str = "responses", free: bool = False, settle: Any = None
 ) -> AsyncIterator[None]:
-    """Serve a relay to an API. What it is asked is always the API's first door, or the free one."""
-    door = next(door for door in APIS[api].doors if door.free is free)
+    """Serve a relay to an API. What it is asked is always the API's first endpoint, or the free one."""
+    endpoint = next(each for each in APIS[api].endpoints if each.free is free)
 
-    async def tell(outcome: Outcome) -> float:
-        way.told.append(outcome)
+    async def tell(passed: Passed) -> float:
+        way.told.append(passed)
         return 0.0
 
     async with aiohttp.ClientSession() as session:
@@ -92,8 +92,8 @@ async def serving(
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             headers = passed_on(request.headers)
             assert headers is not None
-            ask = Ask(door, "", headers, await request.read(), "gpt-asked")
-            return await middle.carry(request, ask, lambda outcome: asyncio.ensure_future((settle or tell)(outcome)))
+            forward = Forward(endpoint, "", headers, await request.read(), "gpt-asked")
+            return await middle.carry(request, forward, lambda passed: asyncio.ensure_future((settle or tell)(passed)))
 
         runner = web.ServerRunner(web.Server(answer, handler_cancellation=True))
         await runner.setup()
@@ -219,7 +219,7 @@ def test_the_providers_own_addresses_are_the_default() -> None:
         ("responses", "https://api.openai.com/v1/responses"),
         ("messages", "https://api.anthropic.com/v1/messages"),
     ):
-        assert APIS[api].home + APIS[api].doors[0].path.removeprefix(APIS[api].mount) == url
+        assert APIS[api].home + APIS[api].endpoints[0].path.removeprefix(APIS[api].mount) == url
 
 
 def test_a_key_does_not_show() -> None:
@@ -276,7 +276,7 @@ async def test_a_call_is_counted_before_the_program_hears_its_end(way: Way, sess
         heard = b""
         while ENDED not in heard:
             heard += await reply.content.readany()
-        assert [outcome.reading for outcome in way.told] == [Reading("gpt-5.5", Tokens(100, 40, 7))]
+        assert [passed.reading for passed in way.told] == [Reading("gpt-5.5", Tokens(100, 40, 7))]
     await asyncio.wait_for(way.gone.wait(), 5)
     assert len(way.told) == 1
 
@@ -284,7 +284,7 @@ async def test_a_call_is_counted_before_the_program_hears_its_end(way: Way, sess
 async def test_a_program_hears_no_end_until_the_call_is_counted(way: Way, session: Any) -> None:
     counting, counted = asyncio.Event(), asyncio.Event()
 
-    async def settle(outcome: Outcome) -> float:
+    async def settle(passed: Passed) -> float:
         counting.set()
         await counted.wait()
         return 0.0
@@ -394,8 +394,8 @@ async def test_silence_ends_a_call(way: Way, session: Any, monkeypatch: pytest.M
         async with way.post(session) as reply:
             with pytest.raises(aiohttp.ClientPayloadError):
                 await reply.read()
-    assert [outcome.reading.model for outcome in way.told] == ["gpt-asked", "gpt-5.5"]
-    assert all(outcome.reading.estimated for outcome in way.told)
+    assert [passed.reading.model for passed in way.told] == ["gpt-asked", "gpt-5.5"]
+    assert all(passed.reading.estimated for passed in way.told)
 
 
 async def test_nothing_is_sent_where_nobody_listens(session: Any) -> None:
@@ -415,6 +415,29 @@ async def test_nothing_is_sent_where_nobody_listens(session: Any) -> None:
             }
     assert way.told[0].reading == Reading()
     assert way.told[0].status == 0
+
+
+@pytest.mark.parametrize("url", ["https://", "https://models..example/v1", "https://" + "x" * 64, "http://:80/v1"])
+async def test_a_request_that_cannot_be_made_costs_nothing(session: Any, url: str) -> None:
+    way = Way("", [])
+    async with serving(Upstream(SecretStr(KEY), url), way), way.post(session) as reply:
+        assert reply.status == 502
+        assert "cannot be made: check the address" in (await reply.json())["error"]["message"]
+    assert (way.told[0].reading, way.told[0].status) == (Reading(), 0)
+
+
+async def test_a_fault_of_our_own_behind_the_reply_is_no_request_that_was_not_made(
+    way: Way, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(struck: Struck, data: bytes) -> bytes:
+        raise ValueError("it is no address")
+
+    monkeypatch.setattr(Struck, "feed", broken)
+    way.play = [says(HEAD, chunk(BEGUN))]
+    with pytest.raises(aiohttp.ClientError):
+        async with way.post(session) as reply:
+            await reply.read()
+    assert way.told[0].reading == Reading("gpt-5.5", Tokens(5, 0, 0), estimated=True)
 
 
 def test_a_refusal_has_the_shape_of_its_api_and_says_whether_to_try_again() -> None:

@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from worker.debate.flow import FAILURES
 from worker.stream import (
     INSTALL,
     LINE,
@@ -69,6 +68,5 @@ def test_an_end_is_told_by_its_status(code: int, how: str) -> None:
 def test_a_program_that_cannot_be_started_is_told_with_what_is_done_about_it() -> None:
     failure = not_started("codex", OSError(errno.ENOENT, os.strerror(errno.ENOENT), "/opt/codex"))
     assert (failure.kind, failure.sentence) == ("environment", "codex cannot be started: no such file or directory")
-    assert failure.kind in FAILURES
     assert (failure.facts.hint, failure.facts.log) == (INSTALL, "[Errno 2] No such file or directory: '/opt/codex'")
     assert not_started("codex", OSError("Too many files")).sentence == "codex cannot be started: too many files"

@@ -36,8 +36,6 @@ class Agent:
     """A program that can sit in a seat."""
 
     name: str
-    provider: str | None
-    """Who serves its model; None where there is none. Two seats of one provider tend to agree too soon."""
     take_turn: TakeTurn
     box: Box | None = None
     """What it needs in a sandbox: it runs commands of its own choice and never starts without one. None: it runs
@@ -50,10 +48,10 @@ class Agent:
 AGENTS: dict[str, Agent] = {
     agent.name: agent
     for agent in (
-        Agent("codex", "OpenAI", take_turn=codex.take_turn, box=codex.BOX),
-        Agent("claude", "Anthropic", take_turn=claude.take_turn, box=claude.BOX),
-        Agent("lint", None, take_turn=lint.take_turn, reads=lint.ENDINGS),
-        Agent("scripted", None, take_turn=scripted.take_turn, takes_argument=True),
+        Agent("codex", take_turn=codex.take_turn, box=codex.BOX),
+        Agent("claude", take_turn=claude.take_turn, box=claude.BOX),
+        Agent("lint", take_turn=lint.take_turn, reads=lint.ENDINGS),
+        Agent("scripted", take_turn=scripted.take_turn, takes_argument=True),
     )
 }
 """Every agent by its name. The names are those of `bot.config.AGENT_NAMES`."""

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.redact import quotable
 from worker.activity import of_claude
-from worker.debate.flow import TurnFailed
+from worker.debate.flow import Kind, TurnFailed
 from worker.process import Finished, Program
 from worker.stream import (
     INSTALL,
@@ -37,7 +37,7 @@ from worker.stream import (
 )
 from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
 
-BOX = Box(tool="claude", sessions=".claude/projects", api="messages", key="anthropic_api_key")
+BOX = Box(tool="claude", sessions=".claude/projects", api="messages")
 
 READING = ("Read", "Grep", "Glob")
 """The tools of a seat that changes nothing (decisions.md 3.2)."""
@@ -250,7 +250,7 @@ class _Case:
     """One way in which the provider or the program ends a turn."""
 
     applies: Callable[[_Final], bool]
-    kind: str
+    kind: Kind
     sentence: str
     """It may hold ``{words}``, the provider's behind a colon, ``{says}``, its status before them, and ``{model}``."""
     hint: str = ""

@@ -21,7 +21,7 @@ from worker.process import Finished, Program
 from worker.stream import LOG_TAIL, OUTPUT, READ, SILENCE_MS, WORDS, event, not_started, session_id, tail
 from worker.turn import Box, Lodging, Run, SessionGone, TurnReply, TurnRequest
 
-BOX = Box(tool="codex", sessions=".codex/sessions", api="responses", key="openai_api_key")
+BOX = Box(tool="codex", sessions=".codex/sessions", api="responses")
 
 REQUEST_RETRIES = 2
 STREAM_RETRIES = 2

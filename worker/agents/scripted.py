@@ -40,7 +40,7 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from worker.debate.flow import TurnFailed
+from worker.debate.flow import Kind, TurnFailed, Used
 from worker.process import Finished, Program
 from worker.stream import ending, tail
 from worker.turn import Run, SessionGone, TurnReply, TurnRequest
@@ -115,7 +115,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
         mark.unlink(missing_ok=True)
     else:
         mark.touch()
-    return TurnReply(text, session=session, model=turn.model, usd=turn.usd)
+    return TurnReply(text, session=session, used=Used(turn.model, turn.usd))
 
 
 def _load(argument: str) -> _Scenario:
@@ -191,7 +191,7 @@ def _program(turn: _Turn, request: TurnRequest, *, session: str) -> Program:
 def _text(finished: Finished, request: TurnRequest) -> str:
     """Return the reply in what the program printed."""
 
-    def failed(kind: str, sentence: str) -> TurnFailed:
+    def failed(kind: Kind, sentence: str) -> TurnFailed:
         return TurnFailed(kind, f"scripted, the {request.seat}, {sentence}", log=tail(finished.stdout, finished.stderr))
 
     if finished.timed_out:

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from bot.statuses import Status
-from worker.debate.flow import Edited, Failure, Reply, Tokens
+from worker.debate.flow import Edited, Failure, Reply, Used
 
 FINDING_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}\Z")
 TITLE_LIMIT = 60
@@ -99,31 +99,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The facts of one performed turn, for the record."""
+    """What a turn took, for the record, whether it brought forth anything or not."""
 
-    agent: str
-    model: str | None = None
     seconds: float = 0.0
-    usd: float = 0.0
-    tokens: Tokens = Tokens()
-    unpriced: bool = False
-    """The model has no price of its own: `usd` counts it as the dearest there is."""
-    attempts: int = 1
+    used: Used = Used()
 
     @classmethod
-    def of(cls, reply: Reply) -> Turn:
-        """Return the facts of a reply."""
-        known = {name: getattr(reply, name) for name in _USED}
-        return cls(reply.agent, reply.model, **known)
-
-    @classmethod
-    def lost(cls, failure: Failure) -> Turn:
-        """Return what is known of a turn that failed: what it took."""
-        return cls("", **{name: getattr(failure, name) for name in _USED})
-
-
-_USED = ("seconds", "usd", "tokens", "unpriced", "attempts")
-"""What a turn took, by the names that a reply, a failure and a turn have in common."""
+    def of(cls, result: Reply | Failure) -> Turn:
+        """Return what a turn took that ended so."""
+        return cls(result.seconds, result.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +215,14 @@ class Outcome:
     status: Status
     record: Record
     reason: str = ""
-    """Which backstop was reached (a key of BACKSTOPS), or what a failed turn said, as one sentence."""
+    """Which backstop was reached: ``rounds``, ``same state``, ``time`` or a `worker.debate.flow.Ceiling`; or what a
+    failed turn said, as one sentence."""
     hint: str = ""
     """What a person does about a failed turn, where there is more to it than to write the command again."""
     failed_seat: str = ""
     attempts: int = 0
     log: str = ""
     """The tail of what a failed turn's attempts printed."""
-
-
-BACKSTOPS = ("rounds", "same state", "time", "money", "day", "calls")
-"""Why a debate ends unresolved (protocols.md 0.2, 1): a limit of rounds, rounds alike, the run's time, the run's money,
-the installation's money for the day, the calls that one turn may make of a model."""
 
 
 # ---- The ledger -----------------------------------------------------------------------------------------------------

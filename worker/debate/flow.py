@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter
 
@@ -146,34 +146,58 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """What a turn used of a model, all its attempts and its re-ask together."""
+
+    model: str | None = None
+    """The model that answered last, where there was one."""
+    usd: float = 0.0
+    tokens: Tokens = Tokens()
+    unpriced: bool = False
+    """The model has no price of its own: `usd` counts it as the dearest there is."""
+
+    def __add__(self, other: Used) -> Used:
+        """Return both together, in their order."""
+        return Used(
+            other.model or self.model,
+            self.usd + other.usd,
+            self.tokens + other.tokens,
+            unpriced=self.unpriced or other.unpriced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a performed turn came back with; journaled as it stands."""
 
     text: str
     agent: str
-    model: str | None = None
     session: str | None = None
     """The agent's own id of the conversation, with which its next turn resumes."""
     seconds: float = 0.0
-    usd: float = 0.0
-    """Of all attempts, those that failed included; so are `tokens`."""
-    tokens: Tokens = Tokens()
-    unpriced: bool = False
-    """The model has no price of its own: `usd` counts it as the dearest there is."""
+    used: Used = Used()
     attempts: int = 1
     edited: Edited | None = None
+
+
+Ceiling: TypeAlias = Literal["money", "day", "calls"]
+"""What may be spent: the run's money, the installation's money for a day (UTC), the calls of one turn."""
+Kind: TypeAlias = Literal["transport", "timeout", "malformed", "refused", "environment"] | Ceiling
+"""How a turn failed: the program died or said nothing; it ran out of time; its reply broke the contract twice; its
+provider refused; it cannot be started here; or a ceiling was reached."""
+CEILINGS: frozenset[str] = frozenset(get_args(Ceiling))
 
 
 class TurnFailed(Exception):  # noqa: N818 - the word of house.md 4
     """An agent gave no usable reply, after its retries. Journaled like a reply, and thrown into the flow."""
 
-    def __init__(self, kind: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - those of `Failure`
-        """`kind` is one of FAILURES; `sentence` is for people; `facts` are the other fields of `Failure`."""
+    def __init__(self, kind: Kind, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - those of `Failure`
+        """`sentence` is for people; `facts` are the other fields of `Failure`."""
         super().__init__(sentence)
         self.facts = Failure(kind, sentence, **facts)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """Return the kind."""
         return self.facts.kind
 
@@ -187,25 +211,16 @@ class TurnFailed(Exception):  # noqa: N818 - the word of house.md 4
 class Failure:
     """What is known of a turn that failed."""
 
-    kind: str
-    """One of FAILURES."""
+    kind: Kind
     sentence: str
     """What happened, for people."""
     hint: str = ""
     """What a person does about it; empty where writing the command again is all there is."""
     attempts: int = 1
     seconds: float = 0.0
-    usd: float = 0.0
-    tokens: Tokens = Tokens()
-    unpriced: bool = False
-    """As in `Reply`."""
+    used: Used = Used()
     log: str = ""
     """The tail of the attempts' own output."""
-
-
-FAILURES = ("transport", "timeout", "malformed", "refused", "environment", "budget", "day budget", "calls")
-"""The kinds of TurnFailed: the program died or said nothing; it ran out of time; its reply broke the contract twice;
-its provider refused; it cannot be started here; a ceiling was reached: the run's money, the day's, a turn's calls."""
 
 
 @dataclass(frozen=True, slots=True)

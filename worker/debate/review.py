@@ -35,12 +35,10 @@ from worker.debate.findings import (
     next_id,
     open_entries,
 )
-from worker.debate.flow import Ask, CommitPlan, Edit, Edited, Flow, TurnFailed, ask, edit, note
+from worker.debate.flow import CEILINGS, Ask, CommitPlan, Edit, Edited, Flow, TurnFailed, ask, edit, note
 from worker.debate.task import Seat, Task
 
 REVIEWER, AUTHOR = "reviewer", "author"
-CEILINGS = {"budget": "money", "day budget": "day", "calls": "calls"}
-"""Failures of a turn that are a ceiling's doing, and the backstop that each is (worker.debate.findings.BACKSTOPS)."""
 SAME_STATE_ROUNDS = 3
 """Rounds that must be alike before the debate ends as unresolved (decisions.md 8.1)."""
 
@@ -117,7 +115,7 @@ def _ask_cruxes(record: Record, number: int, stop: str) -> Flow[Outcome]:
         cruxes, reply = yield from ask(Ask(REVIEWER, number, brief, codec, cold=brief))
         closing = Turn.of(reply)
     except TurnFailed as failure:
-        closing = Turn.lost(failure.facts)
+        closing = Turn.of(failure.facts)
     return _unresolved(replace(record, cruxes=cruxes, closing=closing), stop)
 
 
@@ -140,13 +138,13 @@ def _unresolved(record: Record, stop: str) -> Outcome:
 def _failed(record: Record, failure: TurnFailed, seat: str, number: int) -> Outcome:
     """A seat gave no reply: never an opinion, never agreement. A ceiling that was reached is no fault of the seat."""
     facts = failure.facts
-    lost = Turn.lost(facts)
+    lost = Turn.of(facts)
     if seat == REVIEWER:
         record = replace(record, rounds=(*record.rounds, Round(number, review=lost)))
     else:
         record = replace(record, rounds=(*record.rounds[:-1], replace(record.rounds[-1], author=lost)))
     if facts.kind in CEILINGS:
-        return _unresolved(record, CEILINGS[facts.kind])
+        return _unresolved(record, facts.kind)
     return Outcome(
         Status.REVIEWER_ERROR if seat == REVIEWER else Status.AGENT_ERROR,
         record,
@@ -162,7 +160,7 @@ def _spent(record: Record, task: Task) -> str:
     """Return which ceiling of the run is reached: ``time``, ``money`` or neither."""
     if sum(turn.seconds for turn in record.turns) >= task.limits.run_seconds:
         return "time"
-    return "money" if sum(turn.usd for turn in record.turns) >= task.limits.usd else ""
+    return "money" if sum(turn.used.usd for turn in record.turns) >= task.limits.usd else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,15 +255,19 @@ def _at(number: int, page: Page) -> Links:
 
 def seats(report: Report) -> str:
     """Return who took part: agents, models, effort."""
-    reviewed = f"{_seat(report, REVIEWER)} reviewed"
-    wrote = any(each.section is not None for each in report.record.rounds)
-    return f"{reviewed}, {_seat(report, AUTHOR)} {'wrote' if wrote else 'had nothing to do'}"
+    found = report.record.rounds
+    reviewed = any(each.verdict is not None for each in found)
+    wrote = any(each.section is not None for each in found)
+    reviewer = f"{_seat(report, REVIEWER)} {'reviewed' if reviewed else 'gave no verdict'}"
+    # A turn without a section is one that failed.
+    idle = "gave no answer" if _turns(report, AUTHOR) else "had nothing to do"
+    return f"{reviewer}, {_seat(report, AUTHOR)} {'wrote' if wrote else idle}"
 
 
 def _seat(report: Report, seat: str) -> str:
     chosen = report.task.seats.get(seat)
-    turns = [turn for turn in _turns(report, seat) if turn.model]
-    model = turns[-1].model if turns else chosen.model if chosen else None
+    turns = [turn for turn in _turns(report, seat) if turn.used.model]
+    model = turns[-1].used.model if turns else chosen.model if chosen else None
     effort = f"effort {code(chosen.effort)}" if chosen and chosen.effort else ""
     detail = ", ".join(filter(None, [inline(model or "", cell=False), effort]))
     return f"{agent(report, seat)} ({detail})" if detail else agent(report, seat)
@@ -282,18 +286,18 @@ def time_of(report: Report) -> str:
 
 def cost_of(report: Report, *seats: str) -> float:
     """Return what the turns of these seats cost, in US dollars."""
-    return sum(turn.usd for seat in seats or (REVIEWER, AUTHOR) for turn in _turns(report, seat))
+    return sum(turn.used.usd for seat in seats or (REVIEWER, AUTHOR) for turn in _turns(report, seat))
 
 
 def used_by(report: Report) -> str:
     """Return the tokens that all turns used, in words; nothing where none were counted."""
-    return used(sum((turn.tokens for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat)), Tokens()))
+    return used(sum((turn.used.tokens for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat)), Tokens()))
 
 
 def unpriced(report: Report) -> str:
     """Return which models the table of prices does not have, for the reader of a cost; nothing where it has all."""
-    turns = (turn for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat) if turn.unpriced)
-    names = list(dict.fromkeys(inline(turn.model or "a model", cell=False) for turn in turns))
+    turns = (turn for seat in (REVIEWER, AUTHOR) for turn in _turns(report, seat) if turn.used.unpriced)
+    names = list(dict.fromkeys(inline(turn.used.model or "a model", cell=False) for turn in turns))
     return f"no price is known for {join_words(names)}, counted as the dearest" if names else ""
 
 

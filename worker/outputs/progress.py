@@ -49,6 +49,8 @@ class AtWork:
 def progress(report: Report, at_work: AtWork | None) -> str:
     """Return how a run stands; `at_work` is None where nobody is."""
     task = report.task
+    # At the end the turn that was under way stands in the record.
+    under_way = at_work.usd if at_work and report.status is None else 0.0
     return json.dumps(
         {
             "run": task.run,
@@ -74,7 +76,7 @@ def progress(report: Report, at_work: AtWork | None) -> str:
                 }
                 for entry in ledger(report.record)
             ],
-            "usd": sum(turn.usd for turn in report.record.turns) + (at_work.usd if at_work else 0.0),
+            "usd": sum(turn.used.usd for turn in report.record.turns) + under_way,
             "finished": report.status is not None,
             "badge": badge_line(report) if report.status is not None else "",
             "outside": [
@@ -134,7 +136,7 @@ def _lines(each: Round, report: Report) -> list[dict[str, object]]:
 
 
 def _line(seat: str, turn: Turn | None, report: Report, *, text: str, detail: str) -> SeatLine:
-    seconds, usd = (turn.seconds, turn.usd) if turn else (0.0, 0.0)
+    seconds, usd = (turn.seconds, turn.used.usd) if turn else (0.0, 0.0)
     return SeatLine(agent(report, seat), seat, text, seconds=seconds, usd=usd, detail=detail)
 
 

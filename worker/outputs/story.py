@@ -135,7 +135,7 @@ BACKSTOPS = {
     "day": "Ceiling reached: out of money for today.",
     "calls": "Ceiling reached: too many calls.",
 }
-"""What a round's line says when it was the last one (worker.debate.findings.BACKSTOPS)."""
+"""What a round's line says when it was the last one (`worker.debate.findings.Outcome`)."""
 
 
 def _end(each: Round, report: Report) -> str:

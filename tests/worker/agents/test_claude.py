@@ -17,7 +17,7 @@ from scripted_models import Call, ModelServer, Turn, answers, calls, says
 from worker.agents import claude
 from worker.agents.claude import BOX, EDITING, EFFORTS, READING
 from worker.debate.codecs import VerdictCodec
-from worker.debate.flow import TurnFailed
+from worker.debate.flow import TurnFailed, Used
 from worker.process import Finished, Program
 from worker.turn import SessionGone
 
@@ -47,7 +47,7 @@ async def test_a_turn_answers_with_text_and_leaves_a_session(seat: Seat) -> None
     assert reply.text == "- `F1` **fixed**: schön\n"
     assert "Look at `a.py`." in seat.asked[0].new_text()
     assert seat.asked[0].session == reply.session
-    assert (reply.model, reply.usd) == (None, 0.0)
+    assert reply.used == Used()
 
 
 async def test_the_model_and_the_effort_are_those_of_the_request(seat: Seat) -> None:

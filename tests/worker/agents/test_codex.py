@@ -19,7 +19,7 @@ import pytest_asyncio
 from scripted_models import ModelServer, answers, calls, faults, says
 from worker import process
 from worker.agents import codex
-from worker.debate.flow import TurnFailed
+from worker.debate.flow import TurnFailed, Used
 from worker.process import Finished, Program
 from worker.stream import LINE, LOG_TAIL
 from worker.tools import TOOLS
@@ -145,7 +145,7 @@ async def test_a_first_turn_asks_with_its_schema_and_returns_the_answer(seat: Se
     assert request.schema == SCHEMA
     assert request.new_text().endswith("Review the change.")
     assert (request.session, request.key) == (reply.session, codex.KEY)
-    assert (reply.model, reply.usd) == (None, 0.0), "the gateway knows them"
+    assert reply.used == Used(), "the gateway knows them"
 
 
 async def test_a_second_turn_goes_on_with_the_thread_where_only_its_session_files_are_left(seat: Seat) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from worker.agents import SessionGone, TurnReply, TurnRequest, scripted
 from worker.debate.codecs import VerdictCodec
-from worker.debate.flow import TurnFailed
+from worker.debate.flow import TurnFailed, Used
 from worker.process import run
 
 RequestOf = Callable[..., TurnRequest]
@@ -53,7 +53,7 @@ async def test_text_and_json_are_sent_as_text(play: Play) -> None:
 
 async def test_it_tells_its_model_and_its_cost(play: Play) -> None:
     reply = await play({"reply": "x", "model": "gpt-6.1-sol", "usd": 0.25})
-    assert (reply.model, reply.usd, reply.session) == ("gpt-6.1-sol", 0.25, "reviewer-1")
+    assert (reply.used, reply.session) == (Used("gpt-6.1-sol", 0.25), "reviewer-1")
 
 
 async def test_each_turn_plays_its_own_entry(play: Play) -> None:

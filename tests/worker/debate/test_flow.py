@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from worker.debate.codecs import CruxCodec, DispositionCodec, VerdictCodec
 from worker.debate.flow import (
+    CEILINGS,
     Ask,
     Check,
     CommitPlan,
@@ -20,10 +22,12 @@ from worker.debate.flow import (
     Edited,
     Entry,
     Failure,
+    Kind,
     Refusal,
     Reply,
     Tokens,
     TurnFailed,
+    Used,
     ask,
     dump_entry,
     edit,
@@ -63,10 +67,12 @@ def test_every_part_of_a_step_counts() -> None:
     assert len({step_hash(step) for step in steps}) == len(steps)
 
 
+TOKENS = st.builds(Tokens, st.integers(0), st.integers(0), st.integers(0))
+USED = st.builds(Used, st.none() | st.text(), st.floats(0, 1e6), TOKENS, unpriced=st.booleans())
 REPLIES = st.builds(
     Reply,
     text=st.text(),
-    tokens=st.builds(Tokens, st.integers(0), st.integers(0), st.integers(0)),
+    used=USED,
     agent=st.text(min_size=1),
     session=st.none() | st.text(),
     seconds=st.floats(0, 1e6),
@@ -88,17 +94,35 @@ def test_a_reply_comes_out_of_the_journal_as_it_went_in(reply: Reply) -> None:
 
 
 def test_a_failure_comes_out_of_the_journal_too() -> None:
-    facts: dict[str, Any] = {"hint": "add credit", "attempts": 2, "seconds": 3.5, "usd": 0.25, "log": "tail"}
-    failure = TurnFailed("timeout", "it took too long", tokens=Tokens(9, 4, 2), **facts)
+    used = Used("m", 0.25, Tokens(9, 4, 2), unpriced=True)
+    facts: dict[str, Any] = {"hint": "add credit", "attempts": 2, "seconds": 3.5, "used": used, "log": "tail"}
+    failure = TurnFailed("timeout", "it took too long", **facts)
     again = result_of(load_entry(dump_entry(entry_of(EDIT, failure))))
     assert isinstance(again, TurnFailed)
-    assert again.facts == failure.facts == Failure("timeout", "it took too long", tokens=Tokens(9, 4, 2), **facts)
+    assert again.facts == failure.facts == Failure("timeout", "it took too long", **facts)
     assert (again.kind, again.sentence, str(again)) == ("timeout", "it took too long", "it took too long")
 
 
 def test_tokens_add_up() -> None:
     assert Tokens(9, 4, 2) + Tokens(1, 0, 3) == Tokens(10, 4, 5)
     assert sum([Tokens(1, 1, 1)] * 3, Tokens()) == Tokens(3, 3, 3)
+
+
+def test_what_was_used_adds_up_and_the_last_model_that_answered_stands() -> None:
+    first, second = Used("a", 0.25, Tokens(9, 4, 2), unpriced=True), Used("b", 0.5, Tokens(1, 0, 3))
+    assert first + second == Used("b", 0.75, Tokens(10, 4, 5), unpriced=True)
+    assert second + first == Used("a", 0.75, Tokens(10, 4, 5), unpriced=True)
+    assert Used() + second == second + Used() == second
+
+
+def test_a_ceiling_is_a_kind_of_failure_and_the_others_are_none() -> None:
+    kinds = {kind for each in get_args(Kind) for kind in get_args(each)}
+    assert kinds > CEILINGS == {"money", "day", "calls"}
+    for kind in kinds:
+        failure = TurnFailed(cast("Kind", kind), "it failed")
+        assert result_of(load_entry(dump_entry(entry_of(ASK, failure)))).kind == kind  # type: ignore[union-attr]
+    with pytest.raises(ValidationError):
+        load_entry('{"step": "hash", "failure": {"kind": "budget", "sentence": "it failed"}}')
 
 
 def test_a_line_without_a_result_is_an_error() -> None:

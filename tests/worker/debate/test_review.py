@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from bot.statuses import Status
 from worker.debate.brief import template
 from worker.debate.findings import Outcome, State, ledger
-from worker.debate.flow import Ask, Edit, Edited, Note, Reply, TurnFailed
+from worker.debate.flow import Ask, Ceiling, Edit, Edited, Note, Reply, TurnFailed, Used
 from worker.debate.review import AUTHOR, PROMPTS, REVIEWER, review
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 
@@ -310,18 +310,19 @@ def test_a_place_that_was_not_cited_before_keeps_the_debate_going() -> None:
     assert played.outcome.status is Status.CONSENSUS
 
 
-@pytest.mark.parametrize(("over", "reason"), [({"seconds": 11000.0}, "time"), ({"usd": 10.0}, "money")])
-def test_time_and_money_end_the_debate_before_another_turn(over: dict[str, float], reason: str) -> None:
-    played = play(make_task(), Reply(says(F1="open"), "codex", **over))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("over", "reason"), [({"seconds": 11000.0}, "time"), ({"used": Used(usd=10.0)}, "money")])
+def test_time_and_money_end_the_debate_before_another_turn(over: dict[str, Any], reason: str) -> None:
+    played = play(make_task(), Reply(says(F1="open"), "codex", **over))
     assert played.outcome.status is Status.UNRESOLVED
     assert played.outcome.reason == reason
     assert states(played) == {"F1": State.OPEN}
 
 
-def test_a_ceiling_of_money_is_no_fault_of_the_seat() -> None:
-    played = play(make_task(), says(F1="open"), TurnFailed("budget", "the ceiling is reached"))
+@pytest.mark.parametrize("ceiling", get_args(Ceiling))
+def test_a_ceiling_is_no_fault_of_the_seat(ceiling: Ceiling) -> None:
+    played = play(make_task(), says(F1="open"), TurnFailed(ceiling, "the ceiling is reached"))
     assert played.outcome.status is Status.UNRESOLVED
-    assert played.outcome.reason == "money"
+    assert played.outcome.reason == ceiling
 
 
 def test_without_commits_the_author_edits_all_the_same() -> None:

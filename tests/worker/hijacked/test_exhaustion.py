@@ -184,8 +184,8 @@ async def test_a_command_that_never_ends_and_hears_nothing_ends(inn: House, lodg
 # ---- T33 ------------------------------------------------------------------------------------------------------------
 
 CEILINGS: dict[str, dict[str, Any]] = {
-    "budget": {"run_usd": 0.000001},
-    "day budget": {"day_usd": 0.000001},
+    "money": {"run_usd": 0.000001},
+    "day": {"day_usd": 0.000001},
     "calls": {"calls": 1},
 }
 EXTRA = 3
@@ -204,7 +204,7 @@ async def test_a_ceiling_ends_the_turn(inn: House, lodger: Lodger, actor: Actor,
     assert failed.value.sentence.startswith("ceiling reached: ")
     assert (lodger.stay.door.spent.calls, len(lodger.asked(actor))) == (1, 1)
     assert 1 <= lodger.stay.door._turned_away <= EXTRA
-    assert lodger.bill.usd > 0
+    assert lodger.bill.used.usd > 0
 
 
 @SHELLS
@@ -213,6 +213,6 @@ async def test_a_run_that_spent_its_money_asks_nothing_more(inn: House, actor: A
         await lodger.turn(actor, [says("The last reply.")])
         with pytest.raises(TurnFailed) as failed:
             await lodger.turn(actor, [says("One more.")])
-        assert (failed.value.kind, len(lodger.asked(actor))) == ("budget", 1)
+        assert (failed.value.kind, len(lodger.asked(actor))) == ("money", 1)
     async with inn.run() as another:
         assert (await another.turn(actor, [says("It has its own.")])).text == "It has its own."

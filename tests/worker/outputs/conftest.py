@@ -10,7 +10,7 @@ import pytest
 
 from bot.statuses import Status
 from worker.debate.findings import Crux, Finding, Position, Record, Round, Section, Turn, Verdict, Word
-from worker.debate.flow import Check, Edited
+from worker.debate.flow import Check, Edited, Used
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.outputs.report import Report
 
@@ -77,11 +77,11 @@ def section(intro: str, *positions: tuple[str, Word, str], missing: tuple[str, .
 
 
 def codex(seconds: float, usd: float) -> Turn:
-    return Turn("codex", "gpt-6.1-sol", seconds, usd)
+    return Turn(seconds, Used("gpt-6.1-sol", usd))
 
 
 def claude(seconds: float, usd: float) -> Turn:
-    return Turn("claude", "claude-sonnet-5", seconds, usd)
+    return Turn(seconds, Used("claude-sonnet-5", usd))
 
 
 # ---- Consensus ------------------------------------------------------------------------------------------------------

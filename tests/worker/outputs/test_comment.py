@@ -593,10 +593,10 @@ def long_debate(report: Report, rounds: int, words: int, findings: int = 1) -> R
         Round(
             number,
             Verdict(approved=False, summary="No.", findings=tuple(found(number, "open")), response_to_rebuttal=""),
-            Turn("codex"),
+            Turn(),
             Section("", "disputes it.", tuple(Said(each.id, Word.DISPUTED, "no.") for each in found(number, "open"))),
             Edited((), "1" * 40),
-            Turn("claude"),
+            Turn(),
         )
         for number in range(1, rounds + 1)
     ]

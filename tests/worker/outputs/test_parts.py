@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from worker.debate.findings import Record, Round, Turn
-from worker.debate.flow import Failure, Tokens
+from worker.debate.flow import Failure, Tokens, Used
 from worker.debate.task import ChangedFile
 from worker.outputs.check import render_check
 from worker.outputs.comment import render_comment
@@ -118,6 +119,17 @@ def test_facts_of_a_run(consensus: Report, clean: Report) -> None:
     assert len(told_rounds(consensus)) == 3
 
 
+def test_a_seat_that_gave_nothing_is_not_said_to_have_worked(clean: Report, consensus: Report) -> None:
+    failed = replace(clean, record=Record((Round(1, review=Turn(9, Used("gpt-6.1-sol"))),)))
+    assert seats(failed) == (
+        "codex (gpt-6.1-sol, effort `xhigh`) gave no verdict, claude (claude-sonnet-5) had nothing to do"
+    )
+    assert seats(replace(clean, record=Record())) == seats(failed)
+    first = replace(consensus.record.rounds[0], section=None, edited=None)
+    silent = seats(replace(consensus, record=Record((first,))))
+    assert silent.endswith(" reviewed, claude (claude-sonnet-5) gave no answer")
+
+
 def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> None:
     files = tuple(ChangedFile(status="M", path=f"{n}.bin", size=9, coverage="skipped", why="binary") for n in range(5))
     report = replace(consensus, task=consensus.task.model_copy(update={"files": files}))
@@ -125,11 +137,15 @@ def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> No
     assert unread(report, "cut") == ""
 
 
-def with_turns(report: Report, **over: object) -> Report:
-    """Return a report in which each turn of a reviewer took what is said."""
+def with_turns(report: Report, **over: Any) -> Report:
+    """Return a report in which each turn of a reviewer used what is said."""
     record = report.record
-    rounds = tuple(replace(each, review=replace(each.review or Turn("codex"), **over)) for each in record.rounds)  # type: ignore[arg-type]
-    return replace(report, record=replace(record, rounds=rounds))
+    turns = [each.review or Turn() for each in record.rounds]
+    rounds = (
+        replace(each, review=replace(turn, used=replace(turn.used, **over)))
+        for each, turn in zip(record.rounds, turns, strict=True)
+    )
+    return replace(report, record=replace(record, rounds=tuple(rounds)))
 
 
 def test_tokens_stand_beside_the_money(consensus: Report) -> None:
@@ -154,16 +170,16 @@ def test_a_model_without_a_price_is_named(consensus: Report) -> None:
 
 def test_the_turn_that_asked_what_is_left_is_paid_for_too(unresolved: Report) -> None:
     before = cost_of(unresolved)
-    closing = Turn("codex", "gpt-6.1-sol", seconds=60, usd=0.5, tokens=Tokens(100, 0, 10))
+    closing = Turn(60, Used("gpt-6.1-sol", 0.5, Tokens(100, 0, 10)))
     report = replace(unresolved, record=replace(unresolved.record, closing=closing))
     assert round(cost_of(report) - before, 2) == 0.5
     assert used_by(report) == "110 tokens"
 
 
 def test_what_a_turn_took_that_failed_is_told(consensus: Report) -> None:
-    failure = Failure("refused", "out of credit", seconds=3.0, usd=0.25, tokens=Tokens(9, 0, 1), attempts=2)
-    lost = Turn.lost(failure)
-    assert (lost.seconds, lost.usd, lost.tokens, lost.attempts) == (3.0, 0.25, Tokens(9, 0, 1), 2)
+    used = Used("m", 0.25, Tokens(9, 0, 1))
+    lost = Turn.of(Failure("refused", "out of credit", seconds=3.0, used=used, attempts=2))
+    assert lost == Turn(3.0, used)
     report = replace(
         consensus, record=replace(consensus.record, rounds=(*consensus.record.rounds, Round(4, review=lost)))
     )

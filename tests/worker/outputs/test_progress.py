@@ -8,7 +8,7 @@ from bot.statuses import Status
 from deploy.view import load
 from worker.debate.codecs import DispositionCodec
 from worker.debate.findings import Finding, Record, Round, Turn, Verdict
-from worker.debate.flow import Edited
+from worker.debate.flow import Edited, Used
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.outputs.progress import AtWork, progress
 from worker.outputs.report import Report
@@ -54,17 +54,17 @@ def verdict(*findings: Finding) -> Verdict:
 FIRST = Round(
     1,
     verdict=verdict(finding(1, "minor"), finding(2, "blocking")),
-    review=Turn("scripted", seconds=158.0, usd=0.34),
+    review=Turn(158.0, Used(usd=0.34)),
     section=DispositionCodec(("F1", "F2")).parse("- `F1` **fixed**: done\n- `F2` **disputed**: no"),
     edited=Edited(("a.py",), "d" * 40, commit="5d4463e4d4" + "0" * 30),
-    author=Turn("lint", seconds=131.0, usd=0.37),
+    author=Turn(131.0, Used(usd=0.37)),
 )
 
 
 def test_a_round_that_is_done_and_one_that_goes_on() -> None:
-    shown = load(progress(Report(TASK, Record((FIRST,))), AtWork(2, "reviewer", "reading the answers", 1e9)))
+    shown = load(progress(Report(TASK, Record((FIRST,))), AtWork(2, "reviewer", "reading the answers", 1e9, usd=0.2)))
     assert (shown.run, shown.files, shown.added, shown.removed) == ("7h2kq9xw", 1, 3, 1)
-    assert shown.usd == 0.71
+    assert round(shown.usd, 2) == 0.91
     one, two = shown.rounds
     assert [(line.agent, line.text, line.detail) for line in one.lines] == [
         ("scripted", "raised 2 findings", "F2 blocking; F1 minor"),
@@ -82,8 +82,9 @@ def test_a_round_that_is_done_and_one_that_goes_on() -> None:
 def test_the_end() -> None:
     second = Round(2, verdict=verdict(finding(1, "minor", "resolved"), finding(2, "blocking", "resolved")))
     report = Report(TASK, Record((FIRST, second)), status=Status.CONSENSUS)
-    shown = load(progress(report, AtWork(2, "reviewer", "reading the answers", 1e9)))
+    shown = load(progress(report, AtWork(2, "reviewer", "reading the answers", 1e9, usd=0.2)))
     assert shown.finished
+    assert shown.usd == 0.71, "the last turn stands in the record, and is not counted twice"
     assert [line.text for line in shown.rounds[1].lines] == ["accepted F1, conceded F2, found nothing new"]
     assert [each.state for each in shown.findings] == ["fixed", "conceded"]
 
