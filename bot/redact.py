@@ -7,6 +7,7 @@ no defence against an agent that wants a secret out (the sandbox and the gateway
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 REDACTED = "[redacted]"
 """What stands where a secret stood."""
@@ -14,33 +15,78 @@ REDACTED = "[redacted]"
 UNSEEN = "\N{REPLACEMENT CHARACTER}"
 """What stands where a run of hidden characters stood."""
 
-_WORD = r"(?<![A-Za-z0-9_])"
+
+class Shape(NamedTuple):
+    """What a kind of secret looks like."""
+
+    kind: str
+    """In plain words, with its article: ``a GitHub token``."""
+    begins: tuple[str, ...]
+    """One of these stands where the pattern matches: a text that holds none of them need not be searched."""
+    pattern: re.Pattern[str]
+    sure: bool = True
+    """Nothing else looks like this. False: names of other things may, too."""
+
+
+def _shape(kind: str, begins: str, pattern: str, *, sure: bool = True) -> Shape:
+    return Shape(kind, tuple(begins.split()), re.compile(pattern, re.DOTALL), sure)
+
+
+# Behind the escape of a newline or the like a word begins, too: so it is in JSON, and where Python shows a text.
+_ESCAPED = r"(?<=\\[abfnrtv])|(?<=\\x[0-9a-f]{2})|(?<=\\u[0-9a-f]{4})"
+_WORD = rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})"
 _PEM = "-----{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
 
-SHAPES: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(shape, re.DOTALL)
-    for shape in (
-        # PEM private keys of every kind (RFC 7468); one that is cut off reaches to the end of the text.
-        _PEM.format("BEGIN") + ".*?(?:" + _PEM.format("END") + r"|\Z)",
-        # GitHub: ghp_, gho_, ghu_, ghs_, ghr_. Since 2026 ghs_<app>_<jwt>, with dots and dashes and of any length:
-        # docs.github.com, "Create an installation access token for an app"; changelog of 2026-04-24.
-        _WORD + r"gh[opusr]_[A-Za-z0-9._-]{19,}[A-Za-z0-9_-]",
-        # GitHub, fine-grained personal access tokens (changelog of 2022-10-18).
-        _WORD + r"github_pat_[A-Za-z0-9_]{20,}",
-        # Anthropic and OpenAI keys: sk-ant-…, sk-proj-…, sk-svcacct-…, sk-….
-        _WORD + r"sk-ant-[A-Za-z0-9_-]{8,}",
-        _WORD + r"sk-[A-Za-z0-9_-]{20,}",
-        # AWS access key ids: long-lived AKIA and temporary ASIA (IAM user guide, "IAM identifiers").
-        _WORD + r"A(?:KIA|SIA)[0-9A-Z]{16}(?![0-9A-Za-z])",
-        # GitLab, Slack, Google and npm, as their own scanners describe them.
-        _WORD + r"glpat-[A-Za-z0-9_.-]{19,}[A-Za-z0-9_-]",
-        _WORD + r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
-        _WORD + r"AIza[A-Za-z0-9_-]{35}",
-        _WORD + r"npm_[A-Za-z0-9]{36}",
-        # Any JSON web token (RFC 7519): its two first parts are base64 of `{"`.
-        r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-    )
+# Each takes linear time: no part that repeats stands beside another of the same characters, but for a token's last one.
+SHAPES: tuple[Shape, ...] = (
+    # PEM private keys of every kind (RFC 7468); one that is cut off reaches to the end of the text.
+    _shape("a private key", "-----BEGIN", _PEM.format("BEGIN") + ".*?(?:" + _PEM.format("END") + r"|\Z)"),
+    # GitHub: ghp_, gho_, ghu_, ghs_, ghr_. Since 2026 ghs_<app>_<jwt>, with dots and dashes and of any length:
+    # docs.github.com, "Create an installation access token for an app"; changelog of 2026-04-24.
+    _shape("a GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", _WORD + r"gh[opusr]_[A-Za-z0-9._-]{19,}[A-Za-z0-9_-]"),
+    # GitHub, fine-grained personal access tokens (changelog of 2022-10-18).
+    _shape("a GitHub token", "github_pat_", _WORD + r"github_pat_[A-Za-z0-9_]{20,}"),
+    # Anthropic and OpenAI keys: sk-ant-…, sk-proj-…, sk-svcacct-…, sk-…. Classes of style sheets begin so, too.
+    _shape("an Anthropic key", "sk-ant-", _WORD + r"sk-ant-[A-Za-z0-9_-]{8,}", sure=False),
+    _shape("an API key", "sk-", _WORD + r"sk-[A-Za-z0-9_-]{20,}", sure=False),
+    # AWS access key ids: long-lived AKIA and temporary ASIA (IAM user guide, "IAM identifiers").
+    _shape("an AWS access key", "AKIA ASIA", _WORD + r"A(?:KIA|SIA)[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    # GitLab, Slack, Google and npm, as their own scanners describe them.
+    _shape("a GitLab token", "glpat-", _WORD + r"glpat-[A-Za-z0-9_.-]{19,}[A-Za-z0-9_-]"),
+    _shape("a Slack token", "xox", _WORD + r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    _shape("a Google API key", "AIza", _WORD + r"AIza[A-Za-z0-9_-]{35}"),
+    _shape("an npm token", "npm_", _WORD + r"npm_[A-Za-z0-9]{36}"),
+    # Slack, addresses of incoming webhooks: docs.slack.dev, "Sending messages using incoming webhooks".
+    _shape(
+        "a Slack webhook address",
+        "hooks.slack.com/",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{20,}",
+    ),
+    # Stripe, secret and restricted keys of live mode (docs.stripe.com, "API keys"). Those of test mode move no money.
+    _shape("a Stripe key", "sk_live_ rk_live_", _WORD + r"[sr]k_live_[A-Za-z0-9]{16,}"),
+    # Hugging Face, user access tokens (hub documentation, "User access tokens"; 34 letters in those seen).
+    _shape("a Hugging Face token", "hf_", _WORD + r"hf_[A-Za-z0-9]{30,}"),
+    # PyPI: `pypi-` and a macaroon, which is base64 of version 2 and a location (warehouse, docs of API tokens).
+    _shape("a PyPI token", "pypi-AgE", _WORD + r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    # SendGrid: 69 characters in three parts (twilio.com/docs/sendgrid, "API Keys").
+    _shape("a SendGrid key", "SG.", _WORD + r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
+    # DigitalOcean: personal, OAuth and refresh tokens (its announcement of token prefixes, April 2022).
+    _shape("a DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", _WORD + r"do[opr]_v1_[0-9a-f]{64}"),
+    # Shopify: 32 hexadecimal digits behind a prefix (shopify.dev, changelog of 2020-04-01 and of app secret keys).
+    _shape("a Shopify token", "shpat_ shpca_ shppa_ shpss_", _WORD + r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    # Azure storage, the key in a connection string: 64 bytes in base64 (learn.microsoft.com, "Configure Azure
+    # Storage connection strings").
+    _shape("an Azure storage key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{86}=="),
+    # Google, client secrets of OAuth (as its own scanner describes them). Keys of service accounts are PEM.
+    _shape("a Google client secret", "GOCSPX-", _WORD + r"GOCSPX-[A-Za-z0-9_-]{28}"),
+    # Any JSON web token (RFC 7519): its two first parts are base64 of `{"`.
+    _shape(
+        "a JSON web token",
+        "eyJ",
+        rf"(?:(?<![A-Za-z0-9_.-])|{_ESCAPED})eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*",
+    ),
 )
+"""The shapes that secrets are known by."""
 
 _CREDENTIALS = re.compile(
     # `https://name:secret@host`: the name and the host stay, since they say what was meant.
@@ -54,7 +100,8 @@ _CREDENTIALS = re.compile(
 def redact(text: str) -> str:
     """Return `text` with `REDACTED` in place of everything that has the shape of a secret. Twice is once."""
     for shape in SHAPES:
-        text = shape.sub(REDACTED, text)
+        if any(begin in text for begin in shape.begins):
+            text = shape.pattern.sub(REDACTED, text)
     return _CREDENTIALS.sub(lambda found: (found["before"] or found["header"]) + REDACTED, text)
 
 

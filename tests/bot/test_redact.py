@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.redact import REDACTED, UNSEEN, quotable, redact, visible, whole
+from bot.redact import REDACTED, SHAPES, UNSEEN, quotable, redact, visible, whole
 
 SECRETS = [
     "ghp_" + "a1B2" * 9,
@@ -25,11 +25,38 @@ SECRETS = [
     "AIza" + "b" * 35,
     "glpat-" + "c" * 20,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+    "npm_" + "a1B2" * 9,
+    "hooks.slack.com/services/" + "T00000000/B00000000/" + "a1B2" * 6,
+    "sk_" + "live_" + "a1B2" * 6,
+    "rk_" + "live_" + "a1B2" * 25,
+    "hf_" + "aBcDeFg" * 5,
+    "pypi-" + "AgEIcHlwaS5vcmc" + "Zz9-_" * 30,
+    "SG." + "a" * 22 + "." + "b-" * 21 + "b",
+    "dop_v1_" + "0f" * 32,
+    "doo_v1_" + "0f" * 32,
+    "dor_v1_" + "0f" * 32,
+    *(kind + "0f" * 16 for kind in ("shpat_", "shpca_", "shppa_", "shpss_")),
+    "AccountKey=" + "a1+/" * 21 + "ab" + "==",
+    "GOCSPX-" + "a1B-" * 7,
 ]
 
 
+def test_every_shape_is_tried_and_begins_as_it_says() -> None:
+    tried = {shape.kind for secret in SECRETS for shape in SHAPES if shape.pattern.search(secret)}
+    assert tried == {shape.kind for shape in SHAPES} - {"a private key"}
+    for secret in SECRETS:
+        for shape in SHAPES:
+            found = shape.pattern.search(secret)
+            assert found is None or found[0].startswith(shape.begins)
+    assert not any(shape.kind.endswith(".") or not shape.kind.startswith(("a ", "an ")) for shape in SHAPES)
+
+
+@pytest.mark.threat("T25", 122, 151)
 @pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("around", ["{}", "the key is {}.", "KEY={}\nnext", "`{}`", '"{}",', "({})"])
+@pytest.mark.parametrize(
+    "around",
+    ["{}", "the key is {}.", "KEY={}\nnext", "`{}`", '"{}",', "({})", "a\\n{}", "a\\u000a{}", "a\\x0a{}\\n"],
+)
 def test_a_token_is_redacted_wherever_it_stands(secret: str, around: str) -> None:
     assert redact(around.format(secret)) == around.format(REDACTED)
 
@@ -38,6 +65,10 @@ def test_a_token_is_redacted_wherever_it_stands(secret: str, around: str) -> Non
 def test_a_private_key_is_redacted_whole(kind: str) -> None:
     key = f"-----BEGIN {kind}PRIVATE KEY-----\nMIIEow\nabc=\n-----END {kind}PRIVATE KEY-----"
     assert redact(f"a\n{key}\nb\n{key}\nc") == f"a\n{REDACTED}\nb\n{REDACTED}\nc"
+
+
+def test_a_token_behind_a_name_and_a_stroke_is_redacted() -> None:
+    assert redact(f"KEY_{SECRETS[2]} _{SECRETS[0]}") == f"KEY_{REDACTED} _{REDACTED}"
 
 
 def test_a_private_key_that_is_cut_off_is_redacted_to_the_end() -> None:
@@ -57,6 +88,11 @@ def test_a_password_in_an_address_goes_and_the_address_stays() -> None:
         "ask-ant-colony",
         "sk-learn",
         "ghs_short",
+        "hf_hub_download_of_a_whole_snapshot_folder",
+        "sk_test_a1B2a1B2a1B2a1B2a1B2a1B2",
+        "SG.a.b and dop_v1_x and shpat_x",
+        "https://hooks.slack.com/services/",
+        "DefaultEndpointsProtocol=https;AccountKey=$KEY;",
         "AKIA",
         "a commit 5d4463e4d4f1501e8d93e1be5f4ac721224aab11",
         "-----BEGIN CERTIFICATE-----",
@@ -68,6 +104,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert redact(text) == text
 
 
+@pytest.mark.threat(146, 147, 150)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

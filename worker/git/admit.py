@@ -3,7 +3,7 @@
 Owns the door between a folder that a hostile program may have written and the mirror. It is called when that program is
 dead. It opens every component without following links, takes regular files with one name only, reads every byte (times
 can lie), and keeps what the folder never held as it was. Protected paths are put back and named; any other breach
-refuses the whole round. It never runs git on the folder.
+refuses the whole round, and so does what looks like a secret. It never runs git on the folder.
 """
 
 from __future__ import annotations
@@ -12,21 +12,44 @@ import asyncio
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
+from bot.redact import quotable
 from worker.debate.flow import Refusal
 from worker.git import GitFailed
-from worker.git.commit import NewFile, write_tree
-from worker.git.entries import CONTROLS, FILE, LINK, PROGRAM, SUBMODULE, Plan, Row, list_rows, plan, rows_at
+from worker.git.entries import (
+    CONTROLS,
+    FILE,
+    GITLINK,
+    LINK,
+    MAX_PATH,
+    PROGRAM,
+    SUBMODULE,
+    Plan,
+    Row,
+    list_rows,
+    plan,
+    rows_at,
+    stream_blobs,
+)
+from worker.git.leaks import Leak, look, spellings, stand
 from worker.git.mirror import Mirror
-from worker.git.paths import MAX_DEPTH, has_controls, is_git, is_protected, join, shown
+from worker.git.new_tree import InTheWay, NewFile, write_tree
+from worker.git.paths import MAX_DEPTH, has_controls, is_generated, is_git, is_protected, join, shown
 from worker.git.restore import open_folder, put_back
 
-MAX_CHANGED = 2_000
-"""Files that one round may change."""
+MAX_CHANGED = 400
+"""Files that one round may change: more than the 300 of the largest pull request that is debated by itself
+(`max_files:`), so that a fix may touch all of them, and fewer than anybody will look through unasked."""
 MAX_CHANGED_BYTES = 20 * 1024 * 1024
 MAX_NEW_FOLDERS = 2_000
+MAX_OLD_BYTES = 64 * 1024 * 1024
+"""Bytes of files before a round, at most, in which its secrets are sought: what stood there already is no news."""
+MAX_SOUGHT = 50
+"""Values, at most, that are sought there also where they do not look like a secret."""
 
 PROTECTED = "is protected: it was put back"
 LINKED = "is a link, which an author cannot change: it was put back"
@@ -52,6 +75,8 @@ class AdmitRules:
     """The `base` that the folder was materialised with."""
     max_files: int = MAX_CHANGED
     max_bytes: int = MAX_CHANGED_BYTES
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What the worker itself knows and no file may hold, as it is or in base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +94,8 @@ class Admitted:
 async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | None = None) -> Admitted:
     """Take an author's result into the mirror as a tree. The folder was materialised from `tree`.
 
-    Protected paths are also put back in the folder, so that it stands for the admitted tree. Raises RoundRefused; the
-    folder is then not to be used any more.
+    Protected paths are also put back in the folder, so that it stands for the admitted tree. Raises RoundRefused, or
+    TooLarge where it changes huge folders; the folder is then not to be used any more.
     """
     rules = rules or AdmitRules()
     given = await plan(mirror, tree, base=rules.base)
@@ -78,6 +103,7 @@ async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | Non
     if given.narrowed:
         await _unlisted(mirror, tree, found)
     refused = _refuse(given, found, rules)
+    await _keep_secrets(mirror, tree, found, rules.secrets)
     try:
         await put_back(mirror, folder, given, remove=found.remove, restore=found.restore)
     except OSError as error:
@@ -87,6 +113,8 @@ async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | Non
     changed = tuple(shown(path) for path in sorted({*found.new, *found.gone}))
     try:
         return Admitted(await write_tree(mirror, tree, found.new, found.gone), changed, refused)
+    except InTheWay as error:
+        raise RoundRefused(f"{shown(error.path)} stands in the place of what was not given to the author") from error
     except GitFailed as failure:
         # The last line of defence: git knows the names that are dangerous somewhere.
         if "Ignoring path" in failure.words:
@@ -264,3 +292,51 @@ def _in_the_way(given: Plan, path: bytes) -> bool:
         if absent is not None and not is_protected(path):
             return True
     return False
+
+
+# ---- Secrets --------------------------------------------------------------------------------------------------------
+
+
+async def _keep_secrets(mirror: Mirror, tree: str, found: _Found, secrets: tuple[str, ...]) -> None:
+    """Raise RoundRefused where a new file, or its name, holds a secret that stood nowhere in what it comes from."""
+    own = spellings(secrets)
+    suspects = await asyncio.to_thread(_suspects, found.new, own)
+    if not suspects:
+        return
+    rows = await list_rows(mirror, tree, [*found.new, *found.gone])
+    known = set(look(b"\n".join(rows), own, names=False))
+    oids: dict[bytes, None] = {}
+    room = MAX_OLD_BYTES
+    for row in rows.values():
+        if row.mode != GITLINK and row.oid not in oids and 0 <= row.size <= room:
+            oids[row.oid] = None
+            room -= row.size
+
+    def take(blobs: Iterator[tuple[bytes, int, IO[bytes]]]) -> None:
+        for _, size, stream in blobs:
+            raw = stream.read(size)
+            known.update(look(raw, own))
+            known.update(stand(raw, [value for value in suspects if value not in known][:MAX_SOUGHT]))
+
+    await stream_blobs(mirror, oids, take)
+    news = [place for value, place in suspects.items() if value not in known]
+    if news:
+        path, leak = min(news, key=lambda place: (place[0] or b"", place[1].at))
+        raise RoundRefused(f"{_place(path, leak, found.new)} holds what looks like {leak.kind}")
+
+
+def _suspects(new: dict[bytes, NewFile], own: tuple[str, ...]) -> dict[str, tuple[bytes | None, Leak]]:
+    """Return what looks like a secret in new files, by its value, and in which one; None: in the name of one."""
+    names = look(b"\n".join(new), own, names=False)
+    suspects: dict[str, tuple[bytes | None, Leak]] = {value: (None, leak) for value, leak in names.items()}
+    for path, file in new.items():
+        for value, leak in look(file.raw or b"", own, names=not is_generated(path)).items():
+            suspects.setdefault(value, (path, leak))
+    return suspects
+
+
+def _place(path: bytes | None, leak: Leak, new: dict[bytes, NewFile]) -> str:
+    if path is None:
+        return "the name of a changed file"
+    line = (new[path].raw or b"").count(b"\n", 0, leak.at) + 1
+    return f"`{quotable(shown(path), MAX_PATH)}` line {line}"

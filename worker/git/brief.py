@@ -18,6 +18,7 @@ from typing import IO
 from worker.debate.task import ChangedFile
 from worker.git import GitFailed, GitRefused, git, plain, program, sha
 from worker.git.entries import GITLINK, chunks
+from worker.git.extent import check_extent
 from worker.git.mirror import TOO_LARGE, Mirror
 from worker.git.paths import MAX_DEPTH, is_generated, shown
 from worker.pipe import Pipe, pipe
@@ -25,6 +26,8 @@ from worker.process import CHUNK
 
 DIFF_BYTES = 200_000
 """Bytes of a diff, at most (decisions.md 6.1)."""
+BEYOND = f"beyond {DIFF_BYTES // 1000} kB of diff"
+"""Why a file is not in the diff whose part found no room."""
 FILE_BYTES = 40_000
 """Bytes of one file's part of it, at most."""
 LINE_BYTES = 4_000
@@ -83,12 +86,12 @@ async def brief(
     (None: there was none, and `round.diff` is empty).
     """
     changes = await list_changes(mirror, base, tip)
-    change_diff, cut = await _diff(mirror, base, tip, changes)
+    change_diff, lost = await _diff(mirror, base, tip, changes)
     round_diff = b""
     if previous is not None and previous != tip:
         changed = await list_changes(mirror, previous, tip)
         round_diff, _ = await _diff(mirror, previous, tip, changed, f"-U{ROUND_CONTEXT}")
-    files = tuple(_changed_file(change, cut) for change in changes)
+    files = tuple(_changed_file(change, lost) for change in changes)
     log = await _log(mirror, base, tip)
     await asyncio.to_thread(_write, folder, {"change.diff": change_diff, "round.diff": round_diff, "log.txt": log})
     await asyncio.to_thread(_write, folder, {"files.txt": files_text(files).encode()})
@@ -112,6 +115,7 @@ def files_text(files: tuple[ChangedFile, ...]) -> str:
 
 async def list_changes(mirror: Mirror, base: str, tip: str) -> list[Change]:
     """Return what differs between two commits or trees, with sizes and counts of lines. Renames: of the same blob."""
+    await check_extent(mirror, base, tip)
     argv = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", _RENAMES, *DIFF, sha(base), sha(tip))
     try:
         out = await git(mirror.path, *argv)
@@ -204,10 +208,8 @@ def _count(out: bytes, changes: dict[bytes, Change]) -> None:
             change.added, change.removed = int(added), int(removed)
 
 
-def _changed_file(change: Change, cut: dict[bytes, str]) -> ChangedFile:
-    coverage, why = (
-        ("skipped", change.why) if change.why else ("cut", cut[change.path]) if change.path in cut else ("read", "")
-    )
+def _changed_file(change: Change, lost: Lost) -> ChangedFile:
+    coverage, why = ("skipped", change.why) if change.why else lost.get(change.path, ("read", ""))
     return ChangedFile(
         status=change.status,
         path=shown(change.path),
@@ -234,10 +236,12 @@ class _Part:
     """Whole lines are missing at the end, and not only the ends of long ones."""
 
 
-async def _diff(
-    mirror: Mirror, base: str, tip: str, changes: list[Change], *options: str
-) -> tuple[bytes, dict[bytes, str]]:
-    """Return the diff and, for each path that found no room in full, what happened to it."""
+Lost = dict[bytes, tuple[str, str]]
+"""For each path that found no room in full: ``cut`` where a part of it is in the diff, else ``skipped``; and why."""
+
+
+async def _diff(mirror: Mirror, base: str, tip: str, changes: list[Change], *options: str) -> tuple[bytes, Lost]:
+    """Return the diff, and what found no room in it."""
     wanted = [change for change in changes if not change.why]
     parts: list[_Part] = []
     for paths in _pathspecs(changes, wanted):
@@ -256,24 +260,27 @@ async def _diff(
         )
         parts += await pipe(program(mirror.path, *argv), _read_parts)
     text: list[bytes] = []
-    cut: dict[bytes, str] = {}
+    why: dict[bytes, str] = {}
+    begun: set[bytes] = set()
     notes = [f"[skipped: {shown(change.path)} ({change.why})]" for change in changes if change.why]
     room = DIFF_BYTES
     # A changed type (a file that becomes a link) comes as two parts: one that removes and one that adds.
     owners = [change for change in wanted for _ in range(2 if change.status == "T" else 1)]
     for change, part in zip_longest(owners, parts[: len(owners)]):
         if part is None or part.size > room:
-            cut[change.path] = f"beyond {DIFF_BYTES // 1000} kB of diff"
-            notes.append(f"[cut: no room for {shown(change.path)} (+{change.added} -{change.removed})]")
+            why[change.path] = BEYOND
+            notes.append(f"[skipped: {shown(change.path)} ({BEYOND}: +{change.added} -{change.removed})]")
             continue
+        begun.add(change.path)
         text += part.lines
         room -= part.size
         if part.lost:
-            cut[change.path] = f"at {FILE_BYTES // 1000} kB" if part.full else "a line is too long"
+            why[change.path] = f"at {FILE_BYTES // 1000} kB" if part.full else "a line is too long"
             text.append(f"[cut: {part.lost} more bytes of the diff of {shown(change.path)}]\n".encode())
     if len(notes) > NOTES:
         notes[NOTES:] = [f"[and {len(notes) - NOTES} more: files.txt names them all]"]
-    return b"".join(text) + "".join(note + "\n" for note in notes).encode(), cut
+    lost = {path: ("cut" if path in begun else "skipped", words) for path, words in why.items()}
+    return b"".join(text) + "".join(note + "\n" for note in notes).encode(), lost
 
 
 def _read_parts(diff: Pipe) -> list[_Part]:

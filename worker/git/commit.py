@@ -6,12 +6,8 @@ A commit is the same bytes whoever makes it: names and times come in. Pushes are
 
 from __future__ import annotations
 
-import hashlib
 import re
-import struct
 import tempfile
-import zlib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -39,59 +35,6 @@ __all__ = ["GitUnavailable", "Identity", "PushRefused", "TooLarge", "commit", "p
 PACK_BYTES = 8 * 1024 * 1024
 """Bytes of a round's objects that are kept with the run, at most (decisions.md 2.7)."""
 NAME_CHARS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """A file that a tree is to hold."""
-
-    oid: bytes
-    mode: bytes
-    raw: bytes | None
-    """Its bytes; None where the mirror has them."""
-
-
-async def write_tree(mirror: Mirror, tree: str, new: Mapping[bytes, NewFile], gone: Iterable[bytes]) -> str:
-    """Return the tree that comes of another by new files and removed paths. Everything else stays, read or not.
-
-    Raises GitFailed, with the words "Ignoring path", where git itself does not take a name.
-    """
-    blobs = {file.oid: file.raw for file in new.values() if file.raw is not None}
-    await git(mirror.path, "unpack-objects", "-q", stdin=pack_of(blobs.values()))
-    # Removals come first: a file may stand where a folder was, and the other way round.
-    lines = [b"0 %s\t%s\0" % (b"0" * 40, path) for path in gone]
-    lines += [b"%s %s\t%s\0" % (file.mode, file.oid, path) for path, file in new.items()]
-    with tempfile.TemporaryDirectory() as scratch:
-        env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-        await git(mirror.path, "read-tree", sha(tree), env=env)
-        argv = ("update-index", "-z", "--index-info")
-        finished = await run(program(mirror.path, *argv, stdin=b"".join(lines), env=env))
-        succeeded(argv, finished)
-        if finished.stderr:  # git leaves out a name that is dangerous somewhere, and calls that success
-            raise GitFailed("update-index", plain(finished.stderr))
-        # Blobs that were too large to be fetched are missing, and stay where they are.
-        out = await git(mirror.path, "write-tree", "--missing-ok", env=env)
-    return out.decode().strip()
-
-
-_BLOB = 3
-"""The type of a blob in a pack (gitformat-pack)."""
-
-
-def pack_of(blobs: Iterable[bytes]) -> bytes:
-    """Return a pack that holds blobs: one git command takes them all in (gitformat-pack, version 2)."""
-    parts = []
-    for raw in blobs:
-        size = len(raw)
-        head = bytearray([_BLOB << 4 | size & 15])
-        size >>= 4
-        while size:
-            head[-1] |= 0x80
-            head.append(size & 0x7F)
-            size >>= 7
-        parts.append(bytes(head) + zlib.compress(raw, 1))
-    body = b"PACK" + struct.pack(">II", 2, len(parts)) + b"".join(parts)
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ written is brought back, and never taken for deleted. Reads objects only; writes
 from __future__ import annotations
 
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
 from worker.git import GitFailed, GitRefused, git, plain, program, sha
+from worker.git.extent import check_extent
 from worker.git.mirror import TOO_LARGE, Mirror
 from worker.git.paths import MAX_DEPTH, has_controls, is_git, is_unwritten, join, shown
 from worker.pipe import Pipe, pipe
@@ -139,7 +141,9 @@ def _read_listing(listing: Pipe) -> Folders:
             rows.append(Row(name, mode, oid, bytes_))
         if count > MAX_ENTRIES or size > MAX_BYTES:
             raise _TooMany
-    if listing.finish() != 0:
+    if (code := listing.finish()) == -signal.SIGSEGV:  # git calls itself for each folder below
+        raise GitRefused("the tree", f"its folders are more than {MAX_DEPTH} deep")
+    if code != 0:
         raise GitFailed("ls-tree", plain(listing.errors()))
     return folders
 
@@ -163,6 +167,7 @@ def _check_folder(folder: bytes) -> None:
 async def _changed_folders(mirror: Mirror, tree: str, base: str | None) -> Folders:
     if base is None:
         raise GitRefused("the tree", f"it has more than {MAX_ENTRIES:,} files or {MAX_BYTES >> 30} GiB")
+    await check_extent(mirror, base, tree)
     spec = program(mirror.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", sha(base), sha(tree))
     changed = await pipe(spec, _read_folders)
     folders: Folders = {}

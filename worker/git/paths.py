@@ -97,10 +97,12 @@ def is_protected(path: bytes, rules: tuple[str, ...] = ()) -> bool:
 
 
 def _matches(path: bytes, rule: str) -> bool:
-    # `a/**` also means the folder itself; a rule that names a folder means all that is in it.
+    # `a/**` also means the folder itself, a rule that names a folder all that is in it, and `**/a` also the root's.
     glob = rule.strip("/").encode("utf-8", "surrogateescape")
     folder = glob.removesuffix(b"/**")
-    return fnmatch.fnmatchcase(path, glob) or fnmatch.fnmatchcase(path, folder + b"/*") or path == folder
+    globs = {glob, folder, folder + b"/*"}
+    globs |= {each.removeprefix(b"**/") for each in globs}
+    return any(fnmatch.fnmatchcase(path, each) for each in globs)
 
 
 def is_generated(path: bytes) -> bool:

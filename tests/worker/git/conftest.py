@@ -16,7 +16,11 @@ from typing import Any
 
 import pytest
 
+from worker.git import git
+from worker.git.admit import AdmitRules, Admitted, admit
+from worker.git.brief import list_changes
 from worker.git.mirror import Mirror, Mirrors
+from worker.git.tree import materialise
 
 FILE, PROGRAM, LINK, GITLINK, FOLDER = "100644", "100755", "120000", "160000", "40000"
 Body = bytes | tuple[str, bytes]
@@ -120,6 +124,65 @@ def take(mirror: Mirror, source: Source) -> Callable[..., Any]:
         return commits[0]
 
     return fetch
+
+
+# ---- A round of an author -------------------------------------------------------------------------------------------
+
+FILES: dict[bytes, Body] = {
+    b"a.txt": b"one\n",
+    b"crlf.txt": b"one\r\ntwo\r\n",
+    b"run.sh": (PROGRAM, b"#!/bin/sh\n"),
+    b"src/b.py": b"b = 1\n",
+    b"src/deep/c.py": b"c = 1\n",
+    b"link": (LINK, b"src/b.py"),
+    b"out": (LINK, b"/etc/passwd"),
+    b"sub": (GITLINK, b"1" * 40),
+    b"CLAUDE.md": b"be nice\n",
+    b".claude/settings.json": b"{}\n",
+    b".github/workflows/ci.yml": b"on: push\n",
+    b"bad\nname": b"kept\n",
+    b"src/latin-\xe9": b"caf\xe9\n",
+}
+
+
+@dataclass
+class Round:
+    """A materialised tree that an author works on."""
+
+    mirror: Mirror
+    commit: str
+    folder: Path
+
+    async def admit(self, **rules: Any) -> Admitted:
+        return await admit(self.mirror, self.commit, self.folder, AdmitRules(**rules))
+
+    async def changes(self, admitted: Admitted) -> list[tuple[str, bytes]]:
+        """Return what git says that was changed."""
+        return [(c.status, c.path) for c in await list_changes(self.mirror, self.commit, admitted.tree)]
+
+    async def content(self, admitted: Admitted, path: str) -> bytes:
+        return await git(self.mirror.path, "cat-file", "blob", f"{admitted.tree}:{path}")
+
+
+@pytest.fixture
+def round_of(mirror: Mirror, source: Source, take: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Make a round that begins with some files."""
+
+    async def make(files: Mapping[bytes, Body]) -> Round:
+        commit = await take(source.commit(files))
+        await materialise(mirror, commit, tmp_path / "tree")
+        return Round(mirror, commit, tmp_path / "tree")
+
+    return make
+
+
+@pytest.fixture
+async def round_(round_of: Callable[..., Any]) -> Round:
+    made: Round = await round_of(FILES)
+    return made
+
+
+# ---- A server -------------------------------------------------------------------------------------------------------
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

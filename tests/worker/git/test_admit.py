@@ -2,67 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import socket
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.worker.git.conftest import Round
 from worker.debate.flow import Refusal
+from worker.git import RefMissing, entries, git
 from worker.git import admit as room
-from worker.git import entries, git
 from worker.git.admit import AdmitRules, Admitted, RoundRefused, admit
-from worker.git.brief import list_changes
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
-
-PROGRAM, LINK, GITLINK = "100755", "120000", "160000"
-FILES: dict[bytes, Any] = {
-    b"a.txt": b"one\n",
-    b"crlf.txt": b"one\r\ntwo\r\n",
-    b"run.sh": (PROGRAM, b"#!/bin/sh\n"),
-    b"src/b.py": b"b = 1\n",
-    b"src/deep/c.py": b"c = 1\n",
-    b"link": (LINK, b"src/b.py"),
-    b"out": (LINK, b"/etc/passwd"),
-    b"sub": (GITLINK, b"1" * 40),
-    b"CLAUDE.md": b"be nice\n",
-    b".claude/settings.json": b"{}\n",
-    b".github/workflows/ci.yml": b"on: push\n",
-    b"bad\nname": b"kept\n",
-    b"src/latin-\xe9": b"caf\xe9\n",
-}
 
 
 def path_of(folder: Path, name: bytes) -> Path:
     return folder / os.fsdecode(name)
-
-
-class Round:
-    """A materialised tree that an author works on."""
-
-    def __init__(self, mirror: Mirror, commit: str, folder: Path) -> None:
-        self.mirror = mirror
-        self.commit = commit
-        self.folder = folder
-
-    async def admit(self, **rules: Any) -> Admitted:
-        return await admit(self.mirror, self.commit, self.folder, AdmitRules(**rules))
-
-    async def changes(self, admitted: Admitted) -> list[tuple[str, bytes]]:
-        """Return what git says that was changed."""
-        return [(c.status, c.path) for c in await list_changes(self.mirror, self.commit, admitted.tree)]
-
-    async def content(self, admitted: Admitted, path: str) -> bytes:
-        return await git(self.mirror.path, "cat-file", "blob", f"{admitted.tree}:{path}")
-
-
-@pytest.fixture
-async def round_(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> Round:
-    commit = await take(source.commit(FILES))
-    await materialise(mirror, commit, tmp_path / "tree")
-    return Round(mirror, commit, tmp_path / "tree")
 
 
 async def test_an_untouched_folder_is_the_same_tree(round_: Round) -> None:
@@ -71,8 +32,9 @@ async def test_an_untouched_folder_is_the_same_tree(round_: Round) -> None:
     assert admitted == Admitted(await round_.mirror.tree(round_.commit), (), ())
 
 
+@pytest.mark.threat(103)
 async def test_honest_changes_are_admitted(round_: Round) -> None:
-    """Input 103 and CRLF: bytes, additions, deletions, renames and modes."""
+    """Bytes and line ends, additions, deletions, renames and modes."""
     (round_.folder / "crlf.txt").write_bytes(b"one\r\nTWO\r\n")
     (round_.folder / "a.txt").unlink()
     (round_.folder / "src/b.py").rename(round_.folder / "src/moved.py")
@@ -133,8 +95,9 @@ async def test_a_folder_that_was_admitted_stands_for_its_tree(round_: Round) -> 
 # ---- Git inside the folder ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T10", 77)
 async def test_a_configuration_of_git_refuses_the_round(round_: Round, tmp_path: Path) -> None:
-    """Input 77: and nothing of it is read, not even by accident."""
+    """And nothing of it is read, not even by accident."""
     marker = tmp_path / "marker"
     (round_.folder / ".git").mkdir()
     (round_.folder / ".git/config").write_text(f'[core]\n\tfsmonitor = "touch {marker}"\n')
@@ -143,36 +106,61 @@ async def test_a_configuration_of_git_refuses_the_round(round_: Round, tmp_path:
     assert not marker.exists()
 
 
+@pytest.mark.threat("T11", 76, 78, 79)
 @pytest.mark.parametrize("name", [".git", ".GIT", "git~1", ".g\u200cit", ".git "])
-@pytest.mark.parametrize("below", ["", "src/"])
-async def test_a_repository_inside_refuses_the_round(round_: Round, name: str, below: str) -> None:
-    """Inputs 76, 78 and 79, threat T11: as a folder, as a file, anywhere, in any spelling."""
+@pytest.mark.parametrize("below", ["", "src/", "new/deep/"])
+async def test_nested_git_refused(round_: Round, name: str, below: str) -> None:
+    """As a folder, as a file, anywhere, in any spelling."""
     place = round_.folder / below / name
-    place.mkdir()
+    place.mkdir(parents=True)
     with pytest.raises(RoundRefused, match="a repository inside the repository"):
         await round_.admit()
     place.rmdir()
-    place.write_text("gitdir: /work/evil\n")
+    place.write_text("gitdir: /srv/evil\n")
     with pytest.raises(RoundRefused, match="a repository inside the repository"):
         await round_.admit()
 
 
+@pytest.mark.threat(80)
 async def test_a_bare_repository_is_plain_files(round_: Round) -> None:
-    """Input 80."""
     for name in ("HEAD", "config", "refs/x", "objects/x"):
         (round_.folder / "bare" / name).parent.mkdir(parents=True, exist_ok=True)
         (round_.folder / "bare" / name).write_text("x")
     assert len((await round_.admit()).changed) == 4
 
 
-async def test_commits_of_the_agent_have_no_effect(round_: Round) -> None:
-    """Input 136: a repository of its own is refused; without one, `git` has nothing to commit to."""
-    assert (await round_.admit()).tree == await round_.mirror.tree(round_.commit)
-    assert b"refs/run" in await git(round_.mirror.path, "for-each-ref")
+def as_the_agent(folder: Path, *argv: str) -> str:
+    env = {"PATH": os.defpath, "HOME": str(folder)}
+    env |= {f"GIT_{who}_{what}": "agent" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    return subprocess.run(
+        ["git", *argv], cwd=folder, env=env, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
+@pytest.mark.threat(136)
+async def test_commits_and_pushes_of_the_agent_have_no_effect(round_: Round, tmp_path: Path) -> None:
+    """A repository of the agent's own refuses the round; once it is gone, all that was done with it is gone, too."""
+    refs = await git(round_.mirror.path, "for-each-ref")
+    (round_.folder / "a.txt").write_text("two\n")
+    as_the_agent(tmp_path, "init", "-q", "--bare", "elsewhere.git")
+    as_the_agent(round_.folder, "init", "-q", "-b", "main", ".")
+    as_the_agent(round_.folder, "add", "a.txt")
+    as_the_agent(round_.folder, "commit", "-q", "-m", "mine")
+    as_the_agent(round_.folder, "remote", "add", "origin", str(tmp_path / "elsewhere.git"))
+    as_the_agent(round_.folder, "push", "-q", "origin", "main")
+    mine = as_the_agent(round_.folder, "rev-parse", "main")
+    with pytest.raises(RoundRefused, match="a repository inside the repository"):
+        await round_.admit()
+    shutil.rmtree(round_.folder / ".git")
+    admitted = await round_.admit()
+    assert await round_.changes(admitted) == [("M", b"a.txt")]
+    assert await git(round_.mirror.path, "for-each-ref") == refs
+    with pytest.raises(RefMissing):
+        await round_.mirror.resolve(mine)
+
+
+@pytest.mark.threat("T11", 86)
 async def test_a_submodule_is_kept_and_never_changed(round_: Round) -> None:
-    """Input 86."""
     (round_.folder / "sub").mkdir()
     assert (await round_.admit()).changed == ()
     (round_.folder / "sub/f").write_text("x")
@@ -183,32 +171,62 @@ async def test_a_submodule_is_kept_and_never_changed(round_: Round) -> None:
 # ---- Links, pipes and other tricks ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["/proc/self/environ", "/etc/passwd", "src/b.py", "../x", "run.sh"])
-async def test_a_file_swapped_for_a_link_refuses_the_round(round_: Round, target: str) -> None:
-    """Input 89."""
-    (round_.folder / "a.txt").unlink()
-    (round_.folder / "a.txt").symlink_to(target)
-    with pytest.raises(RoundRefused, match=r"a\.txt was made or changed into a link"):
+def swapped(name: str, target: str) -> Callable[[Path, Path], None]:
+    def attack(folder: Path, outside: Path) -> None:
+        (folder / name).rename(outside / "was-here")
+        (folder / name).symlink_to(target)
+
+    return attack
+
+
+def swapped_itself(folder: Path, outside: Path) -> None:
+    folder.rename(outside / "elsewhere")
+    folder.symlink_to(outside / "elsewhere")
+
+
+def linked_from_outside(folder: Path, outside: Path) -> None:
+    (outside / "file").write_text("a secret of somebody else")
+    os.link(outside / "file", folder / "inside")
+
+
+def made_a_pipe(folder: Path, outside: Path) -> None:
+    (folder / "a.txt").unlink()
+    os.mkfifo(folder / "a.txt")
+
+
+def made_a_socket(folder: Path, outside: Path) -> None:
+    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as made:
+        made.bind("s")
+
+
+ATTACKS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+    "a file for a link to a secret": (swapped("a.txt", "/proc/self/environ"), "a.txt was made or changed into a link"),
+    "a file for a link into the tree": (swapped("a.txt", "run.sh"), "a.txt was made or changed into a link"),
+    "a link for another": (swapped("link", "../x"), "link was made or changed into a link"),
+    "a folder for a link": (swapped("src", "/etc"), "src was made or changed into a link"),
+    "the whole folder for a link": (swapped_itself, "cannot be read: Not a directory"),
+    "a hard link to a file outside": (linked_from_outside, "inside has a second name"),
+    "a hard link within": (lambda folder, _: os.link(folder / "a.txt", folder / "b.txt"), "has a second name"),
+    "a pipe for a file": (made_a_pipe, "a.txt is neither a file nor a folder"),
+    "a socket": (made_a_socket, "s is neither a file nor a folder"),
+}
+
+
+@pytest.mark.threat("T12", 89, 90, 91)
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_import_attacks(round_: Round, tmp_path: Path, attack: str) -> None:
+    """Whatever stands in a file's place: the round is refused, nothing is read through it, and nobody waits for it."""
+    make, words = ATTACKS[attack]
+    (tmp_path / "outside").mkdir()
+    objects = await git(round_.mirror.path, "count-objects", "-v")
+    make(round_.folder, tmp_path / "outside")
+    with pytest.raises(RoundRefused, match=words):
         await round_.admit()
+    assert await git(round_.mirror.path, "count-objects", "-v") == objects
 
 
-async def test_a_folder_swapped_for_a_link_refuses_the_round(round_: Round) -> None:
-    """Input 90."""
-    (round_.folder / "src").rename(round_.folder / "elsewhere")
-    (round_.folder / "src").symlink_to("/etc")
-    with pytest.raises(RoundRefused, match="src was made or changed into a link"):
-        await round_.admit()
-
-
-async def test_the_folder_itself_swapped_for_a_link_refuses_the_round(round_: Round, tmp_path: Path) -> None:
-    round_.folder.rename(tmp_path / "elsewhere")
-    round_.folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RoundRefused):
-        await round_.admit()
-
-
+@pytest.mark.threat(87)
 async def test_a_link_that_was_there_may_stay_or_go_but_not_change(round_: Round) -> None:
-    """Input 87."""
     (round_.folder / "link").unlink()
     assert (await round_.admit()).changed == ("link",)
     (round_.folder / "link").symlink_to("a.txt")
@@ -223,6 +241,7 @@ async def test_a_link_that_became_a_file_is_a_file(round_: Round) -> None:
     assert await round_.changes(admitted) == [("T", b"link")]
 
 
+@pytest.mark.threat("T12", 87)
 async def test_the_stand_in_of_a_link_is_put_back(round_: Round) -> None:
     """Decisions 2.5: the small file that stands for a link out of the tree comes back as that link."""
     stand_in = round_.folder / "out"
@@ -239,48 +258,29 @@ async def test_the_stand_in_of_a_link_is_put_back(round_: Round) -> None:
     assert (await round_.admit()).changed == ("a.txt", "out")
 
 
-async def test_a_hard_link_refuses_the_round(round_: Round, tmp_path: Path) -> None:
-    """Input 91."""
-    (tmp_path / "outside").write_text("secret")
-    os.link(tmp_path / "outside", round_.folder / "inside")
-    with pytest.raises(RoundRefused, match="inside has a second name"):
-        await round_.admit()
-
-
-async def test_a_pipe_refuses_the_round_and_nobody_waits(round_: Round) -> None:
-    """Input 91."""
-    os.mkfifo(round_.folder / "src/pipe")
-    with pytest.raises(RoundRefused, match="src/pipe is neither a file nor a folder"):
-        await round_.admit()
-
-
-async def test_a_socket_refuses_the_round(round_: Round, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 91."""
-    monkeypatch.chdir(round_.folder)
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind("s")
-    with pytest.raises(RoundRefused, match="s is neither a file nor a folder"):
-        await round_.admit()
-
-
-async def test_a_pipe_that_comes_between_does_not_hold_us(round_: Round, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 91: what the listing calls a file is looked at again once it is open."""
-    os.mkfifo(round_.folder / "pipe")
+@pytest.mark.threat("T12", 91)
+@pytest.mark.parametrize("folder", ["", "/dev"])
+async def test_what_comes_between_does_not_hold_us(round_: Round, folder: str) -> None:
+    """What the listing calls a file is looked at again once it is open: a pipe that nobody writes to, or a device."""
+    os.mkfifo(round_.folder / "null")
     walk = room._Walk(await entries.plan(round_.mirror, round_.commit), AdmitRules(), room._Found())
-    here = os.open(round_.folder, os.O_RDONLY)
+    here = os.open(folder or round_.folder, os.O_RDONLY)
     try:
-        with pytest.raises(RoundRefused, match="pipe is neither"):
-            room._look_at_file(walk, here, b"pipe", None)
+        with pytest.raises(RoundRefused, match="null is neither a file nor a folder"):
+            room._look_at_file(walk, here, b"null", None)
     finally:
         os.close(here)
 
 
+@pytest.mark.threat(134)
 async def test_odd_modes_become_plain_ones(round_: Round) -> None:
-    """Input 134: set-uid, sticky, group and other bits."""
+    """Set-uid, sticky, group and other bits, and extended attributes where the disk has them, never reach git."""
     (round_.folder / "a.txt").chmod(0o6644)
     (round_.folder / "src/b.py").chmod(0o7777)
     (round_.folder / "new").write_text("x")
     (round_.folder / "new").chmod(0o4711)
+    with contextlib.suppress(OSError):
+        os.setxattr(round_.folder / "new", "user.trap", b"x")
     admitted = await round_.admit()
     assert admitted.changed == ("new", "src/b.py")
     listed = await git(round_.mirror.path, "ls-tree", "-r", admitted.tree)
@@ -290,27 +290,29 @@ async def test_odd_modes_become_plain_ones(round_: Round) -> None:
 # ---- Names ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat(93)
 @pytest.mark.parametrize("name", ["new\nline", "esc\x1b[31m", "tab\t", "del\x7f"])
 async def test_a_new_name_with_control_characters_refuses_the_round(round_: Round, name: str) -> None:
-    """Input 93, decisions 2.5."""
+    """Decisions 2.5."""
     (round_.folder / name).write_text("x")
     with pytest.raises(RoundRefused, match="control characters") as caught:
         await round_.admit()
     assert caught.value.reason.isprintable()
 
 
+@pytest.mark.threat("T11", 76)
 async def test_a_name_that_only_git_knows_as_dangerous_refuses_the_round(
     round_: Round, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Input 76: behind our own rule stands git's."""
+    """Behind our own rule stands git's."""
     monkeypatch.setattr(room, "is_git", lambda name: False)
     (round_.folder / "src/.git").write_text("x")
     with pytest.raises(RoundRefused, match="git does not take a name"):
         await round_.admit()
 
 
+@pytest.mark.threat(92, 93)
 async def test_odd_but_harmless_names_are_admitted_and_shown_escaped(round_: Round) -> None:
-    """Inputs 92 and 93."""
     for name in (b"-x", "bidi\u202e".encode(), b"raw\xff", b"A.TXT", b"back\\slash", b'quo"te'):
         path_of(round_.folder, name).write_bytes(b"x")
     admitted = await round_.admit()
@@ -323,8 +325,9 @@ async def test_odd_but_harmless_names_are_admitted_and_shown_escaped(round_: Rou
 # ---- Protected paths ------------------------------------------------------------------------------------------------
 
 
-async def test_protected_paths_are_put_back_and_the_rest_is_admitted(round_: Round) -> None:
-    """Input 124, decisions 2.8."""
+@pytest.mark.threat("T24", 124)
+async def test_workflow_edit_dropped(round_: Round) -> None:
+    """Protected paths are put back and named, and the rest is admitted (decisions.md 2.8)."""
     (round_.folder / "a.txt").write_text("two\n")
     (round_.folder / ".github/workflows/ci.yml").write_text("on: evil\n")
     (round_.folder / ".github/CODEOWNERS").write_text("* @me\n")
@@ -347,6 +350,7 @@ async def test_protected_paths_are_put_back_and_the_rest_is_admitted(round_: Rou
     assert await round_.content(admitted, "CLAUDE.md") == b"be nice\n"
 
 
+@pytest.mark.threat("T24", 124)
 async def test_deleted_protected_paths_are_put_back(round_: Round) -> None:
     (round_.folder / ".github/workflows/ci.yml").unlink()
     (round_.folder / ".github/workflows").rmdir()
@@ -366,6 +370,7 @@ async def test_a_file_in_the_place_of_a_protected_folder_makes_room(round_: Roun
     assert (round_.folder / ".github/workflows/ci.yml").read_text() == "on: push\n"
 
 
+@pytest.mark.threat("T24")
 async def test_the_repositorys_own_rules_hold_too(round_: Round) -> None:
     (round_.folder / "src/b.py").write_text("b = 2\n")
     (round_.folder / "link").unlink()
@@ -379,13 +384,23 @@ async def test_the_repositorys_own_rules_hold_too(round_: Round) -> None:
 # ---- Budgets --------------------------------------------------------------------------------------------------------
 
 
-async def test_too_many_changed_files_refuse_the_round(round_: Round) -> None:
-    """Inputs 133 and 135."""
-    for number in range(20):
-        (round_.folder / f"n{number}").write_text("x")
-    with pytest.raises(RoundRefused, match="more than 10 files"):
-        await round_.admit(max_files=10)
-    assert len((await round_.admit()).changed) == 20
+@pytest.mark.threat(133, 135)
+@pytest.mark.parametrize("kind", ["changed", "new", "tiny ones in many folders"])
+async def test_too_many_changed_files_refuse_the_round(round_of: Any, kind: str) -> None:
+    """A fix that touches five hundred files is none; as many as a pull request may have that starts by itself pass."""
+    files = {b"d%02d/f%d" % (number % 50, number): b"%d\n" % number for number in range(500)}
+    round_ = await round_of(files)
+    where = {"changed": "d{0:02}/f{1}", "new": "n{1}", "tiny ones in many folders": "t{1}/f"}[kind]
+    places = [round_.folder / where.format(number % 50, number) for number in range(500)]
+    for place in places[:300]:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("")
+    assert len((await round_.admit()).changed) == 300
+    for place in places[300:]:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("")
+    with pytest.raises(RoundRefused, match="more than 400 files"):
+        await round_.admit()
 
 
 async def test_too_many_removed_files_refuse_the_round(round_: Round) -> None:
@@ -396,16 +411,17 @@ async def test_too_many_removed_files_refuse_the_round(round_: Round) -> None:
         await round_.admit(max_files=2)
 
 
+@pytest.mark.threat(131)
 async def test_too_many_bytes_refuse_the_round(round_: Round) -> None:
-    """Input 131: a sparse file of a terabyte is not read."""
+    """A sparse file of a terabyte is not read."""
     with (round_.folder / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(RoundRefused, match="more than 20 MiB"):
         await round_.admit()
 
 
+@pytest.mark.threat(96)
 async def test_too_many_and_too_deep_folders_refuse_the_round(round_: Round, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 96."""
     deep = round_.folder.joinpath(*["d"] * 64)
     deep.mkdir(parents=True)
     (deep / "f").write_text("x")
@@ -430,8 +446,8 @@ async def test_a_file_that_cannot_be_read_refuses_the_round(round_: Round, monke
 # ---- Trees that were not written whole ------------------------------------------------------------------------------
 
 
+@pytest.mark.threat(105)
 async def test_a_missing_blob_stays_where_it_is(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Input 105."""
     commit = await take(source.commit({b"d/big": bytes(21 * 1024 * 1024), b"d/a": b"1\n"}))
     round_ = Round(mirror, commit, tmp_path / "tree")
     await materialise(mirror, commit, round_.folder)
@@ -441,6 +457,16 @@ async def test_a_missing_blob_stays_where_it_is(mirror: Mirror, source: Any, tak
     assert admitted.changed == ("d/a",)
     assert admitted.refused == (Refusal("d/big", room.UNSEEN),)
     assert [path for _, path in await round_.changes(admitted)] == [b"d/a"]
+
+
+@pytest.mark.threat("T24")
+async def test_a_file_cannot_take_the_place_of_a_folder_that_was_not_given_whole(round_of: Any) -> None:
+    """With the folder, what the author never saw of it would go."""
+    round_ = await round_of({b"d/CLAUDE.md": b"be nice\n", b"d/a": b"1\n"})
+    shutil.rmtree(round_.folder / "d")
+    (round_.folder / "d").write_text("x")
+    with pytest.raises(RoundRefused, match=r"^d stands in the place of what was not given to the author$"):
+        await round_.admit()
 
 
 async def test_a_narrowed_tree_keeps_what_was_not_written(
@@ -463,3 +489,9 @@ async def test_a_narrowed_tree_keeps_what_was_not_written(
     admitted = await round_.admit(base=base)
     assert admitted.changed == ("d1/f1", "d1/f2", "d3/f1")
     assert await round_.changes(admitted) == [("D", b"d1/f1"), ("M", b"d1/f2"), ("M", b"d3/f1")]
+    for path in ("d2", "d3/f2/below"):
+        await materialise(mirror, head, round_.folder, base=base)
+        (round_.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (round_.folder / path).write_text("in the way\n")
+        with pytest.raises(RoundRefused, match="stands in the place of what was not given to the author"):
+            await round_.admit(base=base)

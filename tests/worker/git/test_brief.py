@@ -68,8 +68,9 @@ async def test_the_last_round_has_a_diff_of_its_own(mirror: Mirror, source: Any,
     assert made.log == ""
 
 
+@pytest.mark.threat(103)
 async def test_every_kind_of_change_has_its_line(make: Any) -> None:
-    """Input 103: deletions, modes, renames, types."""
+    """Deletions, modes, renames, types."""
     same = b"same\n" * 9
     old = {
         b"gone": b"x\n",
@@ -101,23 +102,29 @@ async def test_every_kind_of_change_has_its_line(make: Any) -> None:
     assert b"-Subproject commit 1111" in made.change
 
 
+@pytest.mark.threat(103)
 @pytest.mark.parametrize("new", [{b"a": b"1\n"}, {}, {b"a": (PROGRAM, b"1\n")}, {b"b": b"1\n"}])
 async def test_the_smallest_changes_work(make: Any, new: dict[bytes, Any]) -> None:
-    """Input 103: nothing, deletions only, mode only, rename only."""
+    """Nothing, deletions only, mode only, rename only."""
     made = await make({b"a": b"1\n"}, new)
     assert len(made.files) == (0 if new == {b"a": b"1\n"} else 1)
     assert made.list.endswith("read, 0 cut, 0 skipped\n")
 
 
-async def test_attributes_cannot_hide_text(make: Any) -> None:
-    """Inputs 82 and 84."""
-    attributes = {b".gitattributes": b"*.py -diff\n*.md binary\n*.js linguist-generated\n*.c diff=x\n"}
-    names = (b"a.py", b"b.md", b"c.js", b"d.c")
-    made = await make(
-        {**attributes, **dict.fromkeys(names, b"old\n")}, {**attributes, **dict.fromkeys(names, b"evil\n")}
-    )
+@pytest.mark.threat("T23", 82, 84)
+@pytest.mark.parametrize("where", [b".gitattributes", b"src/.gitattributes"])
+async def test_diff_hiding_attr(mirror: Mirror, source: Any, take: Any, tmp_path: Path, where: bytes) -> None:
+    """Whatever the pull request says of its files, the reviewer is shown their text, in both diffs."""
+    hiding = b"*.a -diff\n*.b binary\n*.c linguist-generated\n*.d diff=x\n*.e -text -diff\n*.f export-ignore\n"
+    hiding += b"*.g working-tree-encoding=UTF-16\n*.h filter=x\n*.i linguist-vendored linguist-language=Text\n"
+    names = [b"src/x.%c" % letter for letter in b"abcdefghi"]
+    base = source.commit({where: hiding, **dict.fromkeys(names, b"old\n")})
+    head = source.commit({where: hiding, **{name: b"payload in %s\n" % name for name in names}}, base)
+    await take(base, head)
+    made = Brief(await brief(mirror, base, head, tmp_path / "brief", base), tmp_path / "brief")
+    for shown in (made.change, made.round):
+        assert [line for line in shown.split(b"\n") if b"payload" in line] == [b"+payload in " + name for name in names]
     assert {file.coverage for file in made.files.values()} == {"read"}
-    assert made.change.count(b"+evil") == 4
 
 
 async def test_what_is_not_text_is_skipped_and_says_why(make: Any) -> None:
@@ -142,8 +149,9 @@ async def test_a_file_that_is_not_utf8_is_text_byte_for_byte(make: Any) -> None:
     assert made.files["a"].coverage == "read"
 
 
+@pytest.mark.threat(97)
 async def test_large_diffs_are_cut_and_say_so(make: Any) -> None:
-    """Input 97: 5 MB of diff, a line of 3 MB, a bundle."""
+    """5 MB of diff, a line of 3 MB, a bundle."""
     files = {
         b"many": b"".join(b"line %d\n" % n for n in range(30_000)),
         b"one-line": b"x" * 3_000_000 + b"\nand one more\n",
@@ -160,10 +168,29 @@ async def test_large_diffs_are_cut_and_say_so(make: Any) -> None:
     assert why["app.min.js"] == ("skipped", "generated")
     assert why["too-large"] == ("skipped", "larger than 4 MB")
     assert why["zz-small"] == ("read", ""), "what is small finds room behind what is not"
-    assert ("cut", "beyond 200 kB of diff") in why.values()
+    assert why["part00"] == ("read", "")
+    assert why["part11"] == ("skipped", "beyond 200 kB of diff"), "no line of it was shown"
     assert len(made.change) < 210_000
-    assert b"[cut: no room for part" in made.change
+    assert b"[skipped: part11 (beyond 200 kB of diff: +8000 -0)]\n" in made.change
+    assert b"diff --git a/part11" not in made.change
+    assert "A\tpart11\t32000\tskipped: beyond 200 kB of diff\n" in made.list
     assert max(map(len, made.change.split(b"\n"))) < 5_000
+
+
+@pytest.mark.parametrize("first_fits", [True, False])
+async def test_of_a_changed_type_the_half_that_fits_is_shown(
+    make: Any, monkeypatch: pytest.MonkeyPatch, first_fits: bool
+) -> None:
+    """It comes as two parts; a file is skipped only where neither is in the diff."""
+    text, target = b"t\n" * 9, b"x" * 400
+    halves = (text, (LINK, target)) if first_fits else ((LINK, target), text)
+    monkeypatch.setattr(room, "DIFF_BYTES", 400)
+    made = await make({b"type": halves[0]}, {b"type": halves[1]})
+    assert (made.files["type"].coverage, made.files["type"].why) == ("cut", "beyond 200 kB of diff")
+    assert made.change.count(b"diff --git") == 1
+    monkeypatch.setattr(room, "DIFF_BYTES", 40)
+    made = await make({b"type": halves[0]}, {b"type": halves[1]})
+    assert made.files["type"].coverage == "skipped"
 
 
 async def test_many_skipped_files_do_not_fill_the_diff(make: Any) -> None:
@@ -174,8 +201,8 @@ async def test_many_skipped_files_do_not_fill_the_diff(make: Any) -> None:
     assert made.list.count("\n") == 302
 
 
+@pytest.mark.threat(105)
 async def test_missing_blobs_are_skipped(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Input 105."""
     big = {b"big": bytes(21 * 1024 * 1024), b"a": b"1\n"}
     base = source.commit({b"a": b"0\n"})
     head = source.commit(big, base)
@@ -185,16 +212,16 @@ async def test_missing_blobs_are_skipped(mirror: Mirror, source: Any, take: Any,
     assert b"-0\n+1\n" in made.change
 
 
+@pytest.mark.threat(81, 101)
 async def test_a_pointer_of_lfs_is_plain_text(make: Any) -> None:
-    """Input 101."""
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 12\n"
     attributes = {b".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"}
     made = await make({**attributes, b"a.bin": pointer % (b"1" * 64)}, {**attributes, b"a.bin": pointer % (b"2" * 64)})
     assert b"+oid sha256:2222" in made.change
 
 
+@pytest.mark.threat(93)
 async def test_odd_names_are_shown_escaped(make: Any) -> None:
-    """Input 93."""
     names = [b"new\nline", b"esc\x1b[31m", "bidi\u202e".encode(), b"-x", b"latin\xe9", b"tab\t"]
     made = await make({}, {name: b"%s\n" % name.hex().encode() for name in names} | {b"uv.lock": b"x"})
     assert set(made.files) == {"new\\x0aline", "esc\\x1b[31m", "bidi\\u202e", "-x", "latin\\xe9", "tab\\x09", "uv.lock"}
@@ -204,8 +231,9 @@ async def test_odd_names_are_shown_escaped(make: Any) -> None:
     assert made.change.count(b"diff --git ") == 6
 
 
+@pytest.mark.threat(104)
 async def test_odd_commits_are_cut_and_cleaned(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Input 104: a message of a megabyte, a name of ten kilobytes, invalid encodings."""
+    """A message of a megabyte, a name of ten kilobytes, invalid encodings."""
     tip = base = source.commit({b"a": b"0\n"})
     odd = [
         b"x" * 1_000_000,
@@ -216,11 +244,16 @@ async def test_odd_commits_are_cut_and_cleaned(mirror: Mirror, source: Any, take
         b"\n\n",
     ]
     for number, message in enumerate(odd):
-        tip = source.commit({b"a": b"%d\n" % number}, tip, message=message, author=b"n" * 10_000 + b" <a@b>")
+        name = b"\x1b[31m\xff " + b"n" * 10_000 + b" <a@b>"
+        tip = source.commit({b"a": b"%d\n" % number}, tip, message=message, author=name)
+    head = b"tree %s\nparent %s\nauthor a <b> 1 +0000\ncommitter a <b> 1 +0000\n"
+    for encoding in (b"bogus", b"UTF-16"):
+        fields = (source.tree({b"a": encoding}).encode(), tip.encode())
+        tip = source.put("commit", head % fields + b"encoding " + encoding + b"\n\ncaf\xe9 \x07\n")
     await take(base, tip)
     made = Brief(await brief(mirror, base, tip, tmp_path / "b"), tmp_path / "b")
     lines = made.log.splitlines()
-    assert len(lines) == len(odd)
+    assert len(lines) == len(odd) + 2
     assert max(map(len, lines)) <= 200
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", made.log)
 
@@ -238,10 +271,11 @@ async def test_a_long_log_is_cut(
     assert len(made.log.splitlines()) == 4
 
 
+@pytest.mark.threat(95)
 async def test_a_change_that_cannot_be_listed_is_refused(
     mirror: Mirror, source: Any, take: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Input 95: ten million changed paths."""
+    """Ten million changed paths."""
     monkeypatch.setattr("worker.git.OUTPUT_CAP", 1_000_000)
     base = source.commit({})
     tree = source.tree_of([("100644", b"f%d" % n, source.put("blob", b"")) for n in range(100)])

@@ -10,8 +10,9 @@ import pytest
 
 from worker.git import GitUnavailable, PushRefused, Remote, TooLarge, git
 from worker.git import commit as room
-from worker.git.commit import Identity, _push_error, commit, pack, pack_of, push, unpack, write_tree
+from worker.git.commit import Identity, _push_error, commit, pack, push, unpack
 from worker.git.mirror import Mirror, Mirrors
+from worker.git.new_tree import NewFile, write_tree
 from worker.process import Finished
 
 WHEN = datetime(2026, 5, 1, 12, 30, 15, tzinfo=UTC)
@@ -31,7 +32,7 @@ async def head(source: Any, take: Any) -> str:
 
 async def child(mirror: Mirror, parent: str, text: str = "2\n") -> str:
     oid = (await git(mirror.path, "hash-object", "-w", "--stdin", stdin=text.encode())).strip()
-    files = {b"a": room.NewFile(oid, b"100644", None)}
+    files = {b"a": NewFile(oid, b"100644", None)}
     tree = await write_tree(mirror, parent, files, ())
     return await commit(mirror, tree, parent, message="fix: a\n", identity=BOT, when=WHEN)
 
@@ -53,8 +54,8 @@ async def test_a_commit_is_the_same_whoever_makes_it(
     assert await commit(mirror, tree, head, message=message, identity=BOT, when=elsewhere) == made
 
 
+@pytest.mark.threat(104)
 async def test_names_and_messages_cannot_break_a_commit(mirror: Mirror, head: str) -> None:
-    """Input 104."""
     tree = await mirror.tree(head)
     evil = Identity("evil\nparent 123 <x>" + "n" * 10_000, "a@b>\ncommitter x")
     made = await commit(mirror, tree, head, message="a\0b \ud800 " + "m" * 1_000_000, identity=evil, when=WHEN)
@@ -68,29 +69,6 @@ async def test_names_and_messages_cannot_break_a_commit(mirror: Mirror, head: st
 async def test_a_time_without_a_zone_is_refused(mirror: Mirror, head: str) -> None:
     with pytest.raises(ValueError, match="time zone"):
         await commit(mirror, await mirror.tree(head), head, message="x", identity=BOT, when=WHEN.replace(tzinfo=None))
-
-
-async def test_a_tree_is_written_from_another(mirror: Mirror, source: Any, take: Any) -> None:
-    head = await take(source.commit({b"a": b"1", b"d/b": b"2", b"d/c": b"3", b"sub": ("160000", b"1" * 40)}))
-    raw = b"new\r\n"
-    oid = (await git(mirror.path, "hash-object", "--stdin", stdin=raw)).strip()
-    tree = await write_tree(mirror, head, {b"e/-f": room.NewFile(oid, b"100755", raw)}, {b"d/b"})
-    listed = (await git(mirror.path, "ls-tree", "-r", tree)).decode().splitlines()
-    assert [(line[:6], line.split("\t")[1]) for line in listed] == [
-        ("100644", "a"),
-        ("100644", "d/c"),
-        ("100755", "e/-f"),
-        ("160000", "sub"),
-    ]
-    assert await git(mirror.path, "cat-file", "blob", f"{tree}:e/-f") == raw
-
-
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 2047, 2048, 300_000])
-async def test_a_pack_of_blobs_is_understood_by_git(mirror: Mirror, size: int) -> None:
-    raw = bytes(n % 251 for n in range(size))
-    await git(mirror.path, "unpack-objects", "-q", stdin=pack_of([raw, b"other"]))
-    oid = (await git(mirror.path, "hash-object", "--stdin", stdin=raw)).decode().strip()
-    assert await git(mirror.path, "cat-file", "blob", oid) == raw
 
 
 # ---- Packs ----------------------------------------------------------------------------------------------------------
@@ -115,8 +93,8 @@ async def test_trees_are_packed_too(mirror: Mirror, head: str, tmp_path: Path) -
     assert await other.tree(await mirror.tree(made))
 
 
+@pytest.mark.threat(105)
 async def test_a_missing_blob_beside_it_does_no_harm(mirror: Mirror, source: Any, take: Any) -> None:
-    """Input 105."""
     head = await take(source.commit({b"a": b"1\n", b"big": bytes(21 * 1024 * 1024)}))
     made = await child(mirror, head)
     assert len(await pack(mirror, made, head)) < 1000

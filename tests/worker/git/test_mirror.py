@@ -12,6 +12,7 @@ import pytest
 
 from worker.git import GitFailed, GitRefused, GitUnavailable, NoMergeBase, RefMissing, git
 from worker.git import mirror as room
+from worker.git.brief import brief
 from worker.git.mirror import Mirror, Mirrors, lock
 from worker.git.tree import materialise
 
@@ -22,6 +23,7 @@ async def refs(mirror: Mirror) -> list[str]:
     return (await git(mirror.path, "for-each-ref", "--format=%(refname)")).decode().split()
 
 
+@pytest.mark.threat(98)
 async def test_a_fetch_brings_full_history_under_the_runs_own_refs(mirror: Mirror, source: Any) -> None:
     first = source.commit({b"a": b"1"})
     second = source.commit({b"a": b"2"}, first)
@@ -38,8 +40,9 @@ async def test_a_commit_is_fetched_by_its_id(mirror: Mirror, source: Any) -> Non
     assert await mirror.resolve("refs/run/r1/head") == commit
 
 
+@pytest.mark.threat(106)
 async def test_runs_do_not_see_each_others_refs(mirror: Mirror, source: Any) -> None:
-    """Input 106: two pull requests that share objects."""
+    """Two pull requests that share objects."""
     base = source.commit({b"a": b"1"})
     heads = [source.commit({b"a": body}, base, ref=f"refs/pull/{body.decode()}/head") for body in (b"2", b"3")]
     wanted = [{f"refs/run/r{n}/base": MAIN, f"refs/run/r{n}/head": f"refs/pull/{n}/head"} for n in (2, 3)]
@@ -119,6 +122,7 @@ async def test_locks_of_a_lost_machine_are_removed_and_fresh_ones_kept(mirror: M
 # ---- Names and addresses --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T9")
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -132,13 +136,12 @@ async def test_locks_of_a_lost_machine_are_removed_and_fresh_ones_kept(mirror: M
     ],
 )
 async def test_odd_names_reach_no_git(mirror: Mirror, source: Any, ours: str, theirs: str) -> None:
-    """Threat T9."""
     with pytest.raises(ValueError, match=r"ref"):
         await mirror.fetch(source.url, {ours: theirs})
 
 
+@pytest.mark.threat(100)
 async def test_a_tag_and_a_twisted_branch_are_not_the_branch(mirror: Mirror, source: Any) -> None:
-    """Input 100."""
     main = source.commit({b"a": b"1"})
     source.commit({b"a": b"2"}, ref="refs/tags/main")
     source.commit({b"a": b"3"}, ref="refs/heads/refs/heads/main")
@@ -147,8 +150,9 @@ async def test_a_tag_and_a_twisted_branch_are_not_the_branch(mirror: Mirror, sou
     assert await refs(mirror) == ["refs/run/r1/base"]
 
 
+@pytest.mark.threat(99)
 async def test_replacements_are_ignored(mirror: Mirror, source: Any) -> None:
-    """Input 99: `refs/replace/*`, also where it stands in the mirror itself."""
+    """`refs/replace/*`, also where it stands in the mirror itself."""
     real = source.commit({b"a": b"real"})
     fake = source.commit({b"a": b"fake"}, ref="refs/heads/fake")
     source.point(f"refs/replace/{real}", fake)
@@ -158,8 +162,9 @@ async def test_replacements_are_ignored(mirror: Mirror, source: Any) -> None:
     assert await git(mirror.path, "cat-file", "blob", f"{await mirror.tree(real)}:a") == b"real"
 
 
+@pytest.mark.threat(86)
 async def test_other_transports_are_closed(tmp_path: Path, source: Any) -> None:
-    """Input 86, and the production default."""
+    """The production default."""
     mirror = await Mirrors(tmp_path / "closed").of(1)
     with pytest.raises(ValueError, match="address"):
         await mirror.fetch(source.url, {"refs/run/r1/head": MAIN})
@@ -184,24 +189,61 @@ async def test_the_merge_base_is_found(mirror: Mirror, source: Any, take: Any) -
     assert await mirror.merge_base(one, two) == base
 
 
+@pytest.mark.threat(102)
 async def test_unrelated_histories_have_none(mirror: Mirror, source: Any, take: Any) -> None:
-    """Input 102."""
     one, two = (source.commit({b"a": body}, ref=f"refs/heads/{body.decode()}") for body in (b"2", b"3"))
     await take(one, two)
     with pytest.raises(NoMergeBase, match="no merge base"):
         await mirror.merge_base(one, two)
 
 
+@pytest.mark.threat(102)
+async def test_a_base_that_was_forced_elsewhere_has_none(mirror: Mirror, source: Any) -> None:
+    """What counts is where the base stands now: what it was at an earlier fetch of the same run is gone."""
+    base = source.commit({b"a": b"1"})
+    head = source.commit({b"a": b"2"}, base, ref="refs/pull/1/head")
+    wanted = {"refs/run/r1/base": MAIN, "refs/run/r1/head": "refs/pull/1/head"}
+    await mirror.fetch(source.url, wanted)
+    assert await mirror.merge_base(await mirror.resolve("refs/run/r1/base"), head) == base
+    source.commit({b"else": b"1"})
+    await mirror.fetch(source.url, wanted)
+    with pytest.raises(NoMergeBase, match="no merge base"):
+        await mirror.merge_base(await mirror.resolve("refs/run/r1/base"), head)
+
+
+@pytest.mark.threat(98)
+async def test_a_merge_base_lies_as_deep_as_it_lies(mirror: Mirror, source: Any) -> None:
+    """The history is whole, in the mirror alone: no depth of a fetch can cut the base off."""
+    base = tip = head = source.commit({b"a": b"0"})
+    for number in range(300):
+        tip = source.commit({b"a": b"0"}, tip, message=b"%d\n" % number)
+        head = source.commit({b"a": b"0"}, head, message=b"other %d\n" % number, ref="refs/pull/1/head")
+    await mirror.fetch(source.url, {"refs/run/r1/base": MAIN, "refs/run/r1/head": "refs/pull/1/head"})
+    assert await mirror.merge_base(tip, head) == base
+    assert not (mirror.path / "shallow").exists()
+    await brief(mirror, base, head, mirror.path.parent / "brief")
+    log = (mirror.path.parent / "brief" / "log.txt").read_text().splitlines()
+    assert len(log) == 201
+    assert log[0].endswith("other 299")
+
+
 # ---- What is refused ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T11", 75, 76)
 @pytest.mark.parametrize("name", [b".git", b".GIT", b"git~1", ".g\u200cit".encode()])
 async def test_a_repository_inside_the_tree_is_refused(mirror: Mirror, source: Any, take: Any, name: bytes) -> None:
-    """Inputs 75 and 76."""
     commit = source.commit({name + b"/hooks/post-checkout": b"#!/bin/sh\n"})
     with pytest.raises(GitRefused, match=r"Git refused object [0-9a-f]{10}: .*git.*hasDotgit"):
         await take(commit)
     assert await refs(mirror) == []
+
+
+@pytest.mark.threat(104)
+@pytest.mark.parametrize("author", [b"A <x <y@z>", b"Evil\nparent 123 <x@y>", b"no mail", b"<>"])
+async def test_a_name_that_breaks_its_commit_is_refused(mirror: Mirror, source: Any, take: Any, author: bytes) -> None:
+    with pytest.raises(GitRefused, match=r"Git refused object [0-9a-f]{10}: .*(Email|missing)"):
+        await take(source.commit({b"a": b"1"}, author=author))
 
 
 async def test_old_harmless_faults_pass(mirror: Mirror, source: Any, take: Any) -> None:
@@ -221,11 +263,22 @@ async def test_an_old_fault_does_not_cover_a_dangerous_one(mirror: Mirror, sourc
         await take(source.commit(tree))
 
 
-@pytest.mark.parametrize("url", [b"ext::sh -c touch% /tmp/x", b"--upload-pack=x", b"ssh://-oProxyCommand=x/y"])
+@pytest.mark.threat(86)
+@pytest.mark.parametrize(
+    "url",
+    [
+        b"ext::sh -c touch% /tmp/x",
+        b"--upload-pack=x",
+        b"ssh://-oProxyCommand=x/y",
+        b"file:///etc",
+        b"../..",
+        b"https://example.org/x",
+    ],
+)
 async def test_submodules_are_never_looked_at(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path, url: bytes
 ) -> None:
-    """Input 86: a harmless address is ignored, a dangerous one refused by git's own check; nothing is run."""
+    """A harmless address is ignored, a dangerous one refused by git's own check; nothing is run."""
     files = {b".gitmodules": b'[submodule "s"]\n\tpath = s\n\turl = ' + url + b"\n", b"s": ("160000", b"1" * 40)}
     try:
         commit = await take(source.commit(files))
@@ -237,10 +290,11 @@ async def test_submodules_are_never_looked_at(
     assert not (tmp_path / "tree" / "s").exists()
 
 
+@pytest.mark.threat(86)
 async def test_a_carriage_return_in_a_submodules_path_does_nothing(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path
 ) -> None:
-    """Input 86: CVE-2025-48384."""
+    """CVE-2025-48384."""
     modules = b'[submodule "s"]\n\tpath = "s\r"\n\turl = https://example.org/s\n'
     commit = await take(source.commit({b".gitmodules": modules, b"s\r": ("160000", b"1" * 40), b"a": b"1"}))
     done = await materialise(mirror, commit, tmp_path / "tree")
@@ -260,8 +314,9 @@ async def test_a_repository_of_sha256_is_refused(
         await mirror.fetch(f"file://{other}", {"refs/run/r1/head": MAIN})
 
 
+@pytest.mark.threat(105)
 async def test_large_blobs_do_not_arrive(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Inputs 95 and 105: missing is missing, never fetched behind our back."""
+    """Missing is missing, never fetched behind our back."""
     big = source.put("blob", bytes(21 * 1024 * 1024))
     small = source.put("blob", b"small")
     tree = source.tree_of([("100644", b"big", big), ("100644", b"small", small)])
@@ -281,6 +336,7 @@ async def test_a_server_without_filters_does_too(mirror: Mirror, source: Any, ta
 # ---- Over HTTP ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T30")
 async def test_the_token_opens_the_server_and_stays_nowhere(tmp_path: Path, source: Any, server: Any) -> None:
     commit = source.commit({b"a": b"1"})
     mirror = await Mirrors(tmp_path / "m").of(1)

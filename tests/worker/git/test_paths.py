@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from worker.git.paths import has_controls, is_generated, is_git, is_protected, is_unwritten, join, shown
 
 
+@pytest.mark.threat(93)
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -21,7 +22,6 @@ from worker.git.paths import has_controls, is_generated, is_git, is_protected, i
     ],
 )
 def test_a_path_is_shown_without_anything_invisible(path: bytes, text: str) -> None:
-    """Input 93."""
     assert shown(path) == text
 
 
@@ -40,6 +40,7 @@ def test_other_odd_characters_are_none(path: bytes) -> None:
     assert not has_controls(path)
 
 
+@pytest.mark.threat("T11", 76)
 @pytest.mark.parametrize(
     "name",
     [
@@ -61,7 +62,6 @@ def test_other_odd_characters_are_none(path: bytes) -> None:
     ],
 )
 def test_every_spelling_of_git_is_known(name: bytes) -> None:
-    """Input 76."""
     assert is_git(name)
 
 
@@ -93,6 +93,7 @@ def test_configuration_of_agents_and_hooks_is_not_written(path: bytes) -> None:
     assert is_protected(path)
 
 
+@pytest.mark.threat("T24", 124)
 @pytest.mark.parametrize(
     "path",
     [
@@ -109,7 +110,6 @@ def test_configuration_of_agents_and_hooks_is_not_written(path: bytes) -> None:
     ],
 )
 def test_dangerous_paths_are_protected(path: bytes) -> None:
-    """Threat T24, input 124."""
     assert is_protected(path)
     assert not is_unwritten(path)
 
@@ -120,11 +120,14 @@ def test_ordinary_paths_are_not(path: bytes) -> None:
 
 
 def test_a_repositorys_own_rules_protect_too() -> None:
-    rules = ("migrations/**", "*.sql", "/exact.txt")
+    rules = ("migrations/**", "*.sql", "/exact.txt", "**/keys/**")
     assert is_protected(b"migrations/1.py", rules)
     assert is_protected(b"migrations/a/b.py", rules)
     assert is_protected(b"db/x.sql", rules)
     assert is_protected(b"exact.txt", rules)
+    assert is_protected(b"keys/a", rules)
+    assert is_protected(b"a/keys/b/c", rules)
+    assert not is_protected(b"monkeys/a", rules)
     assert not is_protected(b"src/migrations.py", rules)
 
 

@@ -26,8 +26,8 @@ async def test_files_programs_and_links_come_back(mirror: Mirror, source: Any, t
     assert not (tmp_path / "t/new").exists()
 
 
+@pytest.mark.threat("T12", 90)
 async def test_no_link_on_the_way_is_followed(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Input 90."""
     given = await plan(mirror, await take(source.commit({b"d/f": b"text"})))
     (tmp_path / "outside").mkdir()
     (tmp_path / "t").mkdir()

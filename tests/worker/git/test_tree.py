@@ -74,8 +74,8 @@ async def test_a_second_tree_comes_from_the_cache_and_is_the_same(
         assert read(tmp_path / "tree") == expected
 
 
+@pytest.mark.threat(81, 83, 84, 85)
 async def test_attributes_play_no_part(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Inputs 81, 83, 84 and 85."""
     files = {
         b".gitattributes": b"*.lfs filter=lfs diff=lfs merge=lfs -text\n*.u16 working-tree-encoding=UTF-16\n"
         b"*.id ident\n*.crlf text eol=crlf\n*.x diff=x\nsecret export-ignore\nversion export-subst\n",
@@ -92,20 +92,20 @@ async def test_attributes_play_no_part(mirror: Mirror, source: Any, take: Any, t
     assert read(tmp_path / "tree") == files
 
 
+@pytest.mark.threat(87)
 async def test_links_that_leave_the_tree_are_small_files(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path
 ) -> None:
-    """Input 87."""
     outside = [b"/etc/passwd", b"../../x", b"/proc/self/environ", b".git/config"]
     files = {b"l%d" % number: (LINK, target) for number, target in enumerate(outside)}
     await materialise(mirror, await take(source.commit(files | {b"in": (LINK, b"l0")})), tmp_path / "tree")
     assert read(tmp_path / "tree") == {path: target for path, (_, target) in files.items()} | {b"in": b"l0"}
 
 
+@pytest.mark.threat(88)
 async def test_loops_and_chains_of_links_are_small_files(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path
 ) -> None:
-    """Input 88."""
     files = {b"a": (LINK, b"b"), b"b": (LINK, b"a"), **{b"c%03d" % n: (LINK, b"c%03d" % (n + 1)) for n in range(100)}}
     await materialise(mirror, await take(source.commit(files)), tmp_path / "tree")
     found = read(tmp_path / "tree")
@@ -114,10 +114,10 @@ async def test_loops_and_chains_of_links_are_small_files(
     assert found[b"c099"] == (LINK, b"c100")
 
 
+@pytest.mark.threat(80)
 async def test_a_bare_repository_in_the_tree_is_plain_files(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path
 ) -> None:
-    """Input 80."""
     files = {
         b"x/HEAD": b"ref: refs/heads/main\n",
         b"x/config": b"[core]\n\tfsmonitor = touch x\n",
@@ -128,8 +128,8 @@ async def test_a_bare_repository_in_the_tree_is_plain_files(
     assert read(tmp_path / "tree") == files
 
 
+@pytest.mark.threat(92)
 async def test_twins_are_kept_and_noted(mirror: Mirror, source: Any, take: Any, tmp_path: Path) -> None:
-    """Input 92."""
     files = {b"d/README": b"1", b"d/readme": b"2", "é".encode(): b"3", "e\u0301".encode(): b"4"}
     done = await materialise(mirror, await take(source.commit(files)), tmp_path / "tree")
     assert read(tmp_path / "tree") == files
@@ -250,6 +250,7 @@ async def test_two_trees_of_one_mirror_are_written_at_once(
         assert read(tmp_path / commit) == {b"f%d" % n: b"%d" % (n * k) for n in range(50)}
 
 
+@pytest.mark.threat("T10")
 async def test_the_mirror_itself_has_no_work_tree_and_no_index(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path
 ) -> None:

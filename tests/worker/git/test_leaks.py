@@ -1,0 +1,155 @@
+"""What is taken for a secret, and what is not."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.git.leaks import GIVEN, OWN, Leak, look, spellings, stand
+
+VALUE = "Zx81kQp0Vb7Tn2Lw9Rc4Hs6"
+"""A value as a program draws it."""
+
+
+@pytest.mark.threat("T25", 123)
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ghs_123_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxMjMifQ.c2lnbmF0dXJl-with_dashes", "a GitHub token"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a GitHub token"),
+        ("sk-ant-api03-Zx81kQp0Vb7T_n2Lw9Rc4Hs6", "an Anthropic key"),
+        ("sk-proj-Zx81kQp0Vb7T_n2Lw9Rc4Hs6", "an API key"),
+        ("AKIAQ3EGZ7WJ2NRSXK4B", "an AWS access key"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ+DYvh6SEqVTm50DFtMDoQikTmiCqirVv9mWG9qfSnF\n",
+            "a private key",
+        ),
+        ('"-----BEGIN RSA PRIVATE KEY-----\\nMIIEowIBAAKCAQEAuEPzOUE+kiEH1WLiMeBytTEF8x", ', "a private key"),
+    ],
+)
+@pytest.mark.parametrize("around", [b"%b", b"key = '%b'\n", b"\x00\xff\x00%b\x00\xfe", b"\xef\xbb\xbf%b\r\n"])
+def test_a_shape_is_found_in_any_file(text: str, kind: str, around: bytes) -> None:
+    assert [leak.kind for leak in look(around % text.encode()).values()] == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if '-----BEGIN PRIVATE KEY-----' in text:\n    raise ValueError(the_key_is_not_where_it_should_be)\n",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "-----BEGIN CERTIFICATE-----\nMC4CAQAwBQYDK2VwBCIEIJ+DYvh6SEqVTm50DFtMDoQikTmiCqirVv9mWG9qfSnF",
+        "AKIAIOSFODNN7EXAMPLE",
+        "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        ".sk-folding-cube-wrapper-2 .sk-ant-colony-container { color: red }",
+        "ask-proj-Zx81kQp0Vb7Tn2Lw9Rc4Hs6",
+    ],
+)
+def test_what_only_resembles_a_secret_is_none(text: str) -> None:
+    assert look(text.encode()) == {}
+
+
+# ---- Values given to a name -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("T25", 123)
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "{}"',
+        "DB_PASSWORD={}",
+        "export CLIENT_SECRET='{}'",
+        "  api-key: {}  # for the build",
+        '{{"apiKey": "{}", "x": 1}}',
+        '"{{\\"access_token\\": \\"{}\\"}}"',
+        'const API_KEY: string = "{}";',
+        "let private_key: &str = b`{}`",
+        'token := "{}"',
+        "config['secret'] = '{}'",
+        ':passwd => "{}",',
+        "<password>{}</password>",
+        'setToken("{}")',
+        "secret_access_key={}=",
+    ],
+)
+def test_a_value_that_is_given_to_such_a_name_is_found(line: str) -> None:
+    text = line.format(VALUE)
+    assert look(b"first\n" + text.encode() + b"\nlast") == {
+        VALUE + "=" * text.endswith("="): Leak(6 + text.index(VALUE), GIVEN)
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"integrity = '{VALUE}'",  # another name
+        "token = '5d4463e4d4f1501e8d93e1be5f4ac721224aab11'",
+        "token: 0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+        "password = ${DB_PASSWORD_OF_2026_PRODUCTION}",
+        "password: {{ vault_2026_database_password_Xy }}",
+        "secret = os.environ.get8SecretsOf2026_xYz",
+        "token = request.session2.tokens9Xy.value7Qq",
+        "token = read_token_from_the_Environment2(path)",
+        "secret_file = /run/secrets/Prod2026/database_Qx7",
+        "secret = projects/web-2026/Secrets/database/Password",
+        "secret_url = https://vault.internal:8200/v1/Qx7Zy8Wv9Ut0Sr1",
+        "password_field = 'user-password-confirmation-field-2'",
+        "TOKEN_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'",
+        "api_key = 'your-Api_Key7Qx-goes8Here'",
+        "secret_file = /Qx7/Zy8Wv9/Ut0Sr1Kp2Lm3",
+        "token = 'wzwzwzwzwzwzwzwzwzwzwzwzwzwz1'",
+        "token = 'correct horse battery staple 4 ever and ever'",
+        "token = 'Zx81kQp0'",
+        "hash = 'sha512-Zx81kQp0Vb7Tn2Lw9Rc4Hs6'",
+        "tokenizer(Zx81kQp0Vb7Tn2Lw9Rc4Hs6.encode)",
+    ],
+)
+def test_a_reference_a_path_a_hash_or_words_are_none(text: str) -> None:
+    assert look(text.encode()) == {}
+
+
+def test_where_programs_write_the_values_only_shapes_count() -> None:
+    raw = f'token = "{VALUE}"\nkey = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"\n'.encode()
+    assert {leak.kind for leak in look(raw).values()} == {GIVEN, "a GitHub token"}
+    assert {leak.kind for leak in look(raw, names=False).values()} == {"a GitHub token"}
+
+
+def test_a_value_counts_once_under_the_name_of_its_shape() -> None:
+    token = "npm_Zx81kQp0Vb7Tn2Lw9Rc4Hs6Zx81kQp0Vb7Tn2L3m"[:40]
+    assert look(f"token = '{token}'\n{token}".encode()) == {token: Leak(9, "an npm token")}
+
+
+# ---- The worker's own -----------------------------------------------------------------------------------------------
+
+SECRET = "a plain pass-phrase, öffentlich nicht"
+
+
+@pytest.mark.threat("T25", 123)
+@given(st.binary(max_size=9), st.binary(max_size=9), st.booleans(), st.text(min_size=8))
+def test_what_the_worker_knows_is_found_as_it_is_and_in_base64(
+    before: bytes, after: bytes, url: bool, secret: str
+) -> None:
+    secret = "K" + secret.encode("utf-8", "replace").decode() + "."
+    raw = before + secret.encode() + after
+    coded = (base64.urlsafe_b64encode if url else base64.b64encode)(raw)
+    own = spellings([secret])
+    for file in (raw, b"\x00" + coded + b"\n"):
+        assert OWN in {leak.kind for leak in look(file, own).values()}
+
+
+def test_what_the_worker_knows_is_found_nowhere_else() -> None:
+    own = spellings([SECRET])
+    assert look(base64.b64encode(b"a plain pass-phrase, that is another one") + SECRET[:-1].encode(), own) == {}
+    assert spellings([]) == ()
+
+
+def test_a_secret_that_would_be_everywhere_is_not_sought() -> None:
+    assert spellings(["", "  ", "x", "1234567"]) == ()
+    assert spellings([" 12345678\n"])[0] == "12345678"
+
+
+def test_values_are_also_found_where_they_look_like_nothing() -> None:
+    assert stand(b"x = f(b'\xff" + VALUE.encode() + b".')", [VALUE, "other"]) == {VALUE}
