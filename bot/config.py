@@ -30,7 +30,7 @@ COMMENT_AGENTS = tuple(name for name in AGENT_NAMES if name not in OPERATOR_AGEN
 PATH = ".github/codex-debate.yml"
 """Where a repository has its file."""
 
-LATER = frozenset({"seats", "agents", "push", "checks", "protect", "gate", "language", "limits"}) | {
+LATER = frozenset({"seats", "agents", "push", "checks", "gate", "language", "limits"}) | {
     f"auto.{name}"
     for name in (
         "labels",
@@ -77,6 +77,10 @@ class Config(_Section):
     """A repository's file. Without one commands work, and nothing starts by itself."""
 
     auto: Auto = Field(Auto(), description="a section with the keys `on`, `drafts` and `base`")
+    protect: tuple[Glob, ...] = Field(
+        (), strict=False, max_length=100, description="a list of at most 100 paths, `*` for any characters"
+    )
+    """Paths that the author may not change, besides the built-in list (threats.md T24)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +128,5 @@ def _field(names: list[str]) -> FieldInfo:
     return model.model_fields[names[-1]]
 
 
-_KEYS = {"auto": "auto", **{name: f"auto.{name}" for name in Auto.model_fields}}
+_KEYS = {**{name: name for name in Config.model_fields}, **{name: f"auto.{name}" for name in Auto.model_fields}}
 """Every key of the file by its last word."""

@@ -41,6 +41,8 @@ class Start:
     """It stands on an approval of exactly this commit."""
     approves: bool = False
     """This command is that approval."""
+    protect: tuple[str, ...] = ()
+    """Paths that the author may not change, as the base branch's configuration says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,15 @@ def _begin(event: CommentCreated, options: Review | Approve, pull: PullRequest, 
     if not facts.base_exists:
         return Tell(replies.no_such_base(review.base or "", base))
     authority = event.author if event.author.type != "Bot" else stands_on(pull, ours=ours, approver=facts.approver)
-    return Start(review, pull, review.base or base, authority, approved=approves or not ours, approves=approves)
+    return Start(
+        review,
+        pull,
+        review.base or base,
+        authority,
+        approved=approves or not ours,
+        approves=approves,
+        protect=facts.config.protect,
+    )
 
 
 def stands_on(pull: PullRequest, *, ours: bool, approver: Actor | None) -> Actor:

@@ -66,6 +66,7 @@ def by_itself(start: Start, settings: Settings, *, stamp: Stamp) -> Run:
         head_ref=pull.head.ref,
         base_ref=start.base,
         own_base=pull.base.ref,
+        protect=start.protect,
         fork=pull.from_fork,
         private=pull.base.repo is not None and pull.base.repo.private,
         approved=start.approved,

@@ -102,7 +102,7 @@ def _held_back(pull: PullRequest, config: Config | BadConfig, facts: Facts) -> S
     if not trusted:
         return Show("approval", Status.WAITING_APPROVAL, *check_runs.waiting_approval(head))
     authority = policy.stands_on(pull, ours=ours, approver=facts.approver)
-    return Start(Review(), pull, base, authority, approved=not ours)
+    return Start(Review(), pull, base, authority, approved=not ours, protect=config.protect)
 
 
 def _shown(checks: Iterable[CheckRun], rule: str) -> bool:

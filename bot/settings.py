@@ -181,6 +181,12 @@ class Settings(BaseSettings):
                 raise ValueError("each entry is an owner or owner/repo, with * where any name may stand")
         return value
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret that these settings hold."""
+        values = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
+        return tuple(value for value in values if value)
+
     @field_validator("github_app_private_key")
     @classmethod
     def _pem(cls, value: SecretStr) -> SecretStr:

@@ -190,6 +190,7 @@ class Attempt:
                 hear=teller.listening,
                 tell=teller.does,
                 sleep=self.office.sleep,
+                secrets=self.office.settings.secrets,
             ),
             checked_out=fresh,
         )

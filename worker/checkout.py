@@ -17,8 +17,12 @@ from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.ended import Ended
 from worker.git import GitRefused, NoMergeBase
 from worker.git.brief import brief
+from worker.git.guidance import read_guidance
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
+
+TWINS = 20
+"""Names that differ from a neighbour's only in case or composition, of which a Task tells at most so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ def first_task(run: Run, server_url: str) -> Task:
         commit=run.commit,
         fork=run.fork,
         comment=run.comment,
+        protect=run.protect,
     )
 
 
@@ -69,9 +74,9 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     `worker.git.GitUnavailable` where the server does not answer.
     """
     await fetch(run, source, mirror)
-    base, _ = refs(run.id)
+    base = await mirror.resolve(refs(run.id)[0])
     try:
-        merge_base = await mirror.merge_base(await mirror.resolve(base), run.head_sha)
+        merge_base = await mirror.merge_base(base, run.head_sha)
     except NoMergeBase as error:
         raise Ended(Status.MERGE_BASE_ERROR, str(error)) from error
     try:
@@ -82,14 +87,22 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
         raise Ended(Status.GIT_REFUSED, str(error)) from error
     if not files:
         raise Ended(Status.NOTHING_TO_REVIEW)
+    left_out = {each.path: each.why for each in written.skipped}
+    files = tuple(each.model_copy(update={"absent": left_out.get(each.path, "")}) for each in files)
     if reviewer.reads:
         files = tuple(_judged(each, reviewer) for each in files)
         if all(each.coverage == "skipped" for each in files):
             reads = f"{reviewer.name} reads {_endings(reviewer)} only, and none changed"
             raise Ended(Status.NOTHING_TO_REVIEW, reads, hint=another_reviewer(instead_of(reviewer.name)))
-    return first_task(run, source.server_url).model_copy(
-        update={"merge_base": merge_base, "head_tree": tree, "files": files, "narrowed": written.narrowed},
-    )
+    found = {
+        "merge_base": merge_base,
+        "head_tree": tree,
+        "files": files,
+        "narrowed": written.narrowed,
+        "twins": written.twins[:TWINS],
+        "guidance": await read_guidance(mirror, base, [each.path for each in files]),
+    }
+    return first_task(run, source.server_url).model_copy(update=found)
 
 
 def _judged(file: ChangedFile, reviewer: Agent) -> ChangedFile:

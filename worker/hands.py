@@ -63,6 +63,8 @@ class Desk:
     tell: Callable[[str, str], None] = lambda _, __: None
     """Called with a seat and what it does just now."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What the worker itself must keep: no round that holds one is taken in."""
 
 
 @dataclass(slots=True)
@@ -265,7 +267,8 @@ class Hands:
     async def _admit(self, step: Edit, reply: Reply, path: str) -> Push | Reply:
         """Take in what the author changed: the intent of its push, or the reply itself where nothing changed."""
         desk, place, task = self.desk, self.place, self.desk.task
-        admitted = await admit(desk.mirror, place.tree, desk.folder / "tree", AdmitRules(base=task.merge_base))
+        rules = AdmitRules(protect=task.protect, base=task.merge_base, secrets=desk.secrets)
+        admitted = await admit(desk.mirror, place.tree, desk.folder / "tree", rules)
         edited = Edited(admitted.changed, admitted.tree, refused=admitted.refused)
         if admitted.tree == place.tree:
             return replace(reply, edited=edited)

@@ -87,6 +87,8 @@ class Run(Stored):
     comment: bool = True
     rationale: str = ""
     context: str = ""
+    protect: tuple[str, ...] = ()
+    """Globs of paths that the author may not change, from the base branch's configuration."""
     fork: bool = False
     """The head is in another repository: nothing of it is pushed to this one (threats.md T8)."""
     private: bool = False

@@ -27,6 +27,18 @@ def test_what_a_file_says() -> None:
     )
 
 
+@pytest.mark.threat("T24")
+def test_a_file_may_protect_paths() -> None:
+    assert parse(b"protect: ['migrations/**', 'CHANGES.md']\n") == Config(protect=("migrations/**", "CHANGES.md"))
+    for wrong in (
+        b"protect: migrations\n",
+        b"protect: ['']\n",
+        b"protect: [1]\n",
+        b"protect: [" + b"a," * 101 + b"]\n",
+    ):
+        assert parse(wrong) == BadConfig(1, "`protect` takes a list of at most 100 paths, `*` for any characters")
+
+
 def test_the_readme_shows_a_file_that_is_read_and_names_the_defaults() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     shown = parse(readme.partition("```yaml\n")[2].partition("```")[0].encode())

@@ -41,6 +41,14 @@ def test_the_needed_ones_are_enough() -> None:
     assert settings.redis_url is None
 
 
+@pytest.mark.threat("T25")
+def test_every_secret_is_known_for_what_it_is(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("OPENAI_API_KEY", "sk-one")
+    secrets = {field for field, value in Settings.model_fields.items() if "SecretStr" in str(value.annotation)}
+    assert secrets == {"github_app_private_key", "github_webhook_secret", "openai_api_key", "anthropic_api_key"}
+    assert sorted(load_settings().secrets) == sorted([PEM + "\n", SECRET, "sk-one"])
+
+
 def test_each_fault_is_one_sentence_with_variable_and_repair(environment: pytest.MonkeyPatch) -> None:
     for name in NEEDED:
         environment.delenv(name)

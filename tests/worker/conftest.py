@@ -55,6 +55,7 @@ def git(repo: Path, *argv: str) -> str:
 def write(repo: Path, files: dict[str, str], message: str) -> str:
     """Commit files and return the commit."""
     for name, text in files.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_text(text, newline="")
     git(repo, "add", "--all")
     git(repo, "commit", "--quiet", "--allow-empty", "--message", message)

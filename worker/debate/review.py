@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from bot.redact import quotable, visible
 from bot.statuses import Status
 from worker.debate.brief import (
+    LINE,
+    NAMED,
     SECTION_BUDGET,
     TEXT_BUDGET,
     coverage,
     fill,
+    guidance,
     heading,
     ledger_block,
     quoted,
@@ -36,6 +40,7 @@ from worker.debate.findings import (
     open_entries,
 )
 from worker.debate.flow import CEILINGS, Ask, CommitPlan, Edit, Edited, Flow, TurnFailed, ask, edit, note
+from worker.debate.shown import as_shown
 from worker.debate.task import Seat, Task
 
 REVIEWER, AUTHOR = "reviewer", "author"
@@ -222,6 +227,7 @@ def _review_first(task: Task, record: Record, *, cold: bool = False) -> str:
         REVIEW_FIRST,
         cold=again if cold else "",
         coverage=coverage(task),
+        guidance=guidance(task),
         rationale=_rationale(task, "Do not raise these unless the reasoning itself is wrong; then say why."),
         ledger="" if cold else heading("The ledger", f"Nothing has been raised yet.\n\n{ledger_block(record, free)}"),
         next_id=free,
@@ -254,7 +260,10 @@ def _author_first(task: Task, record: Record, *, cold: bool = False) -> str:
     shown = f"{_OF_THE_CHANGE}\n\n{summary}\n\n{_FINDINGS}\n\n{ledger_block(record, free)}"
     return fill(
         AUTHOR_FIRST,
-        words=quoted(f"{task.title}\n\n{task.body}".strip(), budget=TEXT_BUDGET),
+        words=quoted(as_shown(f"{task.title}\n\n{task.body}").strip(), budget=TEXT_BUDGET),
+        coverage=coverage(task),
+        guidance=guidance(task),
+        protected=_protected(task),
         context=_context(task),
         rationale=_rationale(task, "The person who asked for this debate has decided these."),
         verdict="" if cold else heading("The verdict", shown),
@@ -298,6 +307,12 @@ def _context(task: Task) -> str:
     return heading("What the change is for", quoted(task.context, budget=TEXT_BUDGET) if task.context else "")
 
 
+def _protected(task: Task) -> str:
+    """Return the repository's own protected paths, to stand behind those that are protected everywhere."""
+    named = ", ".join(f"`{quotable(each, LINE)}`" for each in task.protect)
+    return f", and {named}" if named else ""
+
+
 def _shape(record: Record) -> str:
     """The form of the author's message, with the ids that are open."""
     return "\n".join(f"- `{entry.id}` **fixed**: …" for entry in open_entries(record))
@@ -318,9 +333,13 @@ def _host_note(each: Round) -> str:
         return ""
     lines = []
     if edited.gap:
-        lines.append(f"The edits of round {each.number} could not be kept, so they are not in the tree: {edited.gap}.")
-    lines += [f"`{refusal.path}` was put back: {refusal.reason}." for refusal in edited.refused]
-    lines += [f"The project's check `{check.command}`: {check.result}." for check in edited.checks]
+        lines.append(
+            f"The edits of round {each.number} could not be kept, so they are not in the tree: {visible(edited.gap)}."
+        )
+    lines += [f"`{quotable(refusal.path, LINE)}` {refusal.reason}." for refusal in edited.refused[:NAMED]]
+    if len(edited.refused) > NAMED:
+        lines.append(f"So it is with {len(edited.refused) - NAMED} more files.")
+    lines += [f"The project's check `{quotable(check.command, LINE)}`: {check.result}." for check in edited.checks]
     if not edited.changed and not edited.gap:
         lines.append(f"No file changed in round {each.number}.")
     return heading("From the host", "\n".join(lines)) if lines else ""

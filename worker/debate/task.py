@@ -36,6 +36,17 @@ class ChangedFile(Frozen):
     """Why it was cut or skipped, in a few words."""
     added: int = 0
     removed: int = 0
+    absent: str = ""
+    """Why it stands in the diff alone and not in the tree; empty where it stands in both."""
+
+
+class Guidance(Frozen):
+    """What the project says to whoever works on it, in one file of the base branch."""
+
+    path: str
+    text: str
+    whole: bool = True
+    """False: what is missing found no room."""
 
 
 class Limits(Frozen):
@@ -69,6 +80,12 @@ class Task(Frozen):
     files: tuple[ChangedFile, ...]
     narrowed: bool = False
     """The tree is too large: only the folders of changed files were given to the agents."""
+    twins: tuple[str, ...] = ()
+    """Paths that differ from another's only in case or composition."""
+    guidance: tuple[Guidance, ...] = ()
+    """From the root of the base branch to the folders of the changed files."""
+    protect: tuple[str, ...] = ()
+    """Globs of paths that the author may not change, besides the built-in list."""
     rationale: str = ""
     context: str = ""
     commit: bool = True
