@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.redact import visible
+from bot.redact import redact, visible
 
 QUOTE_LIMIT = 60
 """Characters of what is quoted back in a sentence."""
@@ -24,7 +24,7 @@ NOTHING = "nothing was started"
 
 def _plain(text: str) -> str:
     """Return text as one line in which nothing can end a code span, and which no mail client turns into a mention."""
-    line = " ".join(visible(text).replace("`", "").split())
+    line = redact(" ".join(visible(text).replace("`", "").split()))
     return line.replace("@", f"@{BREAKER}").replace("#", f"#{BREAKER}")
 
 

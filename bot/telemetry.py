@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 from collections.abc import Mapping
 from typing import Any, Literal, TextIO
 
@@ -23,14 +24,16 @@ def configure(style: Literal["json", "console"] | None, *, stream: TextIO | None
     """Set up logging for this process. Without a `style`, ``console`` on a terminal and ``json`` off one."""
     out = stream or sys.stderr
     console = style == "console" or (style is None and out.isatty())
-    renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer(colors=out.isatty()) if console else structlog.processors.JSONRenderer()
+    renderers: list[structlog.types.Processor] = (
+        [_indented, structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        if console
+        else [structlog.processors.JSONRenderer()]
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_steps(),
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()
@@ -51,22 +54,38 @@ def _steps() -> list[structlog.types.Processor]:
 
 
 def clean(_logger: object, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Return the fields of a line without secrets, hidden characters and, but for tracebacks, ends of lines."""
-    return {name: _cleaned(value, keep_lines=name == "exception") for name, value in fields.items()}
+    """Return the fields of a line without secrets, hidden characters, and, but for tracebacks, ends of lines."""
+    # structlog's own fields begin with a stroke, and are never written.
+    return {
+        name: value if name.startswith("_") else _cleaned(value, keep_lines=name == "exception")
+        for name, value in fields.items()
+    }
+
+
+def _indented(_logger: object, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Return a line whose traceback stands indented: no line of an error's words looks like an event of its own."""
+    if "exception" in fields:
+        fields["exception"] = textwrap.indent(fields["exception"], "  ", lambda _: True)
+    return fields
 
 
 def _cleaned(value: Any, *, keep_lines: bool = False) -> Any:  # noqa: ANN401 - a field may be anything
     match value:
+        case None | bool() | int() | float():
+            return value
         case str():
             # In this order: a terminal's sequence before a secret would hide where it begins.
             shown = redact(visible(value))
-            return shown if keep_lines else shown.replace("\n", " ")
+            return shown if keep_lines else shown.replace("\n", " ").replace("\t", " ")
+        case bytes():
+            return _cleaned(value.decode("utf-8", "replace"))
         case Mapping():
-            return {str(key): _cleaned(each) for key, each in value.items()}
-        case list() | tuple():
+            return {_cleaned(str(key)): _cleaned(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
             return [_cleaned(each) for each in value]
         case _:
-            return value
+            # An error or a path: whatever it is, a renderer would write its words as they are.
+            return _cleaned(str(value))
 
 
 def log(name: str) -> structlog.stdlib.BoundLogger:

@@ -61,7 +61,7 @@ class Result:
 def ending(result: Result, look: Look) -> list[Text]:
     """Return the end on a terminal: the comment in short, and the check run. How to take the commits is `taking`'s."""
     rule = Text(("-" if look.ascii else "─") * look.width, "dim")
-    badge = BADGES_ASCII.get(result.badge, "[ ]") if look.ascii else result.badge
+    badge = BADGES_ASCII.get(result.badge, "[ ]") if look.ascii else look.clean(result.badge)
     lines = [f"{badge} {look.clean(result.headline)}", *(f"   {look.clean(each)}" for each in result.remarks)]
     comment = [Text(part) for line in lines for part in look.wrap(line, 3)]
     for each in result.notes:
@@ -87,7 +87,8 @@ def taking(result: Result) -> list[Text]:
         return [Text(took)]
     if result.kept:
         stand = "stand" if count != 1 else "stands"
-        return [Text(f"{took} {commits.capitalize()} {stand} on {result.branch} in {result.repo}.", overflow="fold")]
+        where = f"on {result.branch} in {Look().clean(result.repo)}"
+        return [Text(f"{took} {commits.capitalize()} {stand} {where}.", overflow="fold")]
     store = _word(result.store)
     if result.repo:
         verb, first = "take", f"git -C {_word(result.repo)} fetch {store}"
@@ -103,8 +104,16 @@ def taking(result: Result) -> list[Text]:
 
 
 def _word(path: str) -> str:
-    """Return a path as a shell reads it; a leading ``~/`` keeps its meaning."""
-    return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
+    """Return a path as a shell reads it; a leading ``~/`` keeps its meaning.
+
+    What a terminal would obey or could not show is spelled out, as bash and zsh read it.
+    """
+    home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
+    if rest.isprintable():
+        return home + shlex.quote(rest)
+    raw = rest.encode("utf-8", "surrogateescape")
+    spelled = "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in raw)
+    return f"{home}$'{spelled}'"
 
 
 def tilde(path: Path, home: Path) -> str:

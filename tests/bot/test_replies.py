@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
@@ -9,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import check_runs, replies
+from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
+from tests.worker.outputs.judge import Seen, alive, hidden
 
 SHA = "db511f0cf3faf43060bd7350425e61c3742d0665"
 
@@ -37,6 +41,7 @@ def test_what_is_quoted_stays_a_code_span_on_one_line(text: str) -> None:
         ("two\nlines\tand  blanks", "`two lines and blanks`"),
         ("\x1b[31mred", "`red`"),
         ("@mona #1", "`@\u200bmona #\u200b1`"),
+        ("ghp_" + "a" * 36, "`[redacted]`"),
     ],
 )
 def test_how_words_are_quoted(text: str, shown: str) -> None:
@@ -50,6 +55,39 @@ def test_prose_never_gets_out_of_its_block(prose: str) -> None:
         assert page.count("<pre>") == (2 if answer else 1)
         assert "<a " not in page
         assert "<img" not in page
+
+
+def said_about(text: str) -> list[str]:
+    """Every sentence of the bot that repeats words of others, about one text in all its places."""
+    return [
+        replies.unknown_verb(text, None),
+        replies.unknown_flag("review", text, nearest=f"--base {text}", without=""),
+        replies.unexpected("stop", text, without=""),
+        replies.two_commands(f"/codex-debate {text}", f"/codex-debate answer {text}"),
+        replies.two_commands(text, text),
+        *(replies.which_one(text, answer=answer) for answer in (False, True)),
+        replies.unreadable(text),
+        replies.nothing_to_review(text, text),
+        replies.draft(1, text),
+        replies.no_such_base(text, text),
+        replies.bad_config(text, 1, f"there is no key {replies.quoted(text)}"),
+        *check_runs.skipped_base(text),
+        *check_runs.config_error(text, 1, f"this is not YAML: {replies.quoted(text, 100)}"),
+    ]
+
+
+@pytest.mark.parametrize("number", CORPUS)
+@pytest.mark.threat("T26", 140, 141, 142, 145, 146, 147, 148, 150, 151, 154, 156)
+def test_words_of_others_stay_words_in_every_sentence_of_the_bot(number: int) -> None:
+    tame = [Seen.of(each) for each in said_about("tame")]
+    for text in CORPUS[number]:
+        for sentence, ours in zip(said_about(text), tame, strict=True):
+            page = Seen.of(sentence)
+            assert not alive(page, ours=ours, links=re.compile("none")), text
+            assert page.structure == ours.structure, text
+            assert not hidden(sentence), text
+            assert not any(secret in sentence for secret in (JWT, PLAIN)), text
+            assert text in SPELLED or CANARY not in sentence, text
 
 
 def test_prose_when_questions_are_answered() -> None:

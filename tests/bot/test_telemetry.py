@@ -6,10 +6,12 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
 from bot.telemetry import Metrics, configure, log
+from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
 
 TOKEN = "ghs_123456_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxIn0.abc-def_ghi"
 
@@ -23,6 +25,7 @@ def restored() -> Iterator[None]:
     root.setLevel(level)
 
 
+@pytest.mark.threat(146, 151, 155)
 def test_a_line_is_one_json_object_without_secrets_or_ends_of_lines() -> None:
     out = io.StringIO()
     configure("json", stream=out)
@@ -38,6 +41,46 @@ def test_a_line_is_one_json_object_without_secrets_or_ends_of_lines() -> None:
     assert set(first) == {"event", "text", "more", "status", "level", "timestamp"}
 
 
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize("number", CORPUS)
+@pytest.mark.threat(146, 147, 150, 151, 155)
+def test_an_event_is_one_line_whatever_others_wrote(style: Literal["json", "console"], number: int) -> None:
+    """As words, as an error, as bytes, as a key or deep within: a line an event, and nothing in it is obeyed."""
+    for text in CORPUS[number]:
+        out = io.StringIO()
+        configure(style, stream=out)
+        fields = {
+            "error": ValueError(text),
+            "more": {text: [(text, {text})]},
+            "raw": text.encode("utf-8", "replace"),
+        }
+        log("bot.test").warning(text, said=text, **fields)
+        logging.getLogger("other").warning("said %s", text)
+        lines = out.getvalue().removesuffix("\n").split("\n")
+        assert len(lines) == 2, text
+        for line in lines:
+            assert line.isprintable(), text
+            assert line.encode(), text
+            assert not any(secret in line for secret in (JWT, PLAIN)), text
+            assert text in SPELLED or CANARY not in line, text
+
+
+@pytest.mark.threat(155)
+def test_an_errors_words_look_like_no_event_on_a_console() -> None:
+    out = io.StringIO()
+    configure("console", stream=out)
+    try:
+        int("x\n2026-01-01T00:00:00Z [info     ] forged")
+    except ValueError as error:
+        again = ValueError(f"{error}\n2026-01-01T00:00:00Z [info     ] forged")
+        log("bot.test").error("failed", exc_info=again)
+    first, *others = out.getvalue().splitlines()
+    assert "failed" in first
+    assert others
+    assert all(line.startswith("  ") for line in others)
+
+
+@pytest.mark.threat(151)
 def test_exceptions_are_told_without_secrets() -> None:
     out = io.StringIO()
     configure("json", stream=out)

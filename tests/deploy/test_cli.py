@@ -148,7 +148,7 @@ def test_the_sample_ends_in_consensus(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert (told["status"], told["conclusion"], told["rounds"]) == ("consensus", "action_required", 3)
     assert [each["subject"][:20] for each in told["commits"]] == ["fix: debate round 1 ", "fix: debate round 2 "]
-    assert told["check"]["title"] == "Consensus: 7 fixes wait to be pushed"
+    assert told["check"]["title"] == "Consensus: 7 fixes wait to be pushed; not read: README.md"
     assert told["check"]["conclusion"] == "action_required"
     assert told["comment"].startswith("## Debate: lint ⇄ lint\n\n✅ **Consensus**")
     assert told["branch"] == f"codex-debate/{told['run']}"
@@ -340,6 +340,12 @@ def test_what_cannot_be_done_is_one_sentence_and_the_next_step(
     assert said in done.stderr
     assert rest, "the next step is named"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.threat(146)
+def test_a_sentence_holds_nothing_that_a_terminal_would_obey(run: Run) -> None:
+    done = run("try", "--repo", "/nonexistent/\x1b]0;title\x07a\x9b2J")
+    assert done.stderr.startswith("codex-debate: there is no folder /nonexistent/a.\n")
 
 
 def test_no_base_is_found(run: Run, tmp_path: Path) -> None:

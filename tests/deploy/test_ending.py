@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from deploy.ending import CommitLine, Result, ending, plain_end, taking, tilde
 from deploy.layout import FindingLine, Look
+from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
 
 RESULT = Result(
     status="consensus",
@@ -105,6 +107,34 @@ def test_the_fetch_survives_a_shell() -> None:
     assert "   git -C ~/'my notes' fetch '/tmp/it'\"'\"'s; rm' \\" in seen
     sample = whole(replace(RESULT, repo=""), Look())
     assert "   git -C ~/.local/state/codex-debate/try/7h2kq9xw log -p --reverse \\" in sample
+
+
+@pytest.mark.parametrize("path", ["~/a\x1b]0;t\x07b", "/srv/\x9b2J'\\x", "~/n\nx", "/srv/\udcff", "/srv/\u202eb"])
+@pytest.mark.threat(146, 155)
+def test_a_path_that_a_terminal_would_obey_is_spelled_out_for_the_shell(path: str) -> None:
+    lines = [line.plain for line in taking(replace(RESULT, repo=path, store=path))]
+    assert all(line.isprintable() for line in lines)
+    spelled = lines[2].removeprefix("   git -C ").partition(" fetch ")[0]
+    found = subprocess.run(
+        ["bash", "-c", f"printf %s {spelled}"], env={"HOME": "/home/m", "LC_ALL": "C"}, capture_output=True, check=True
+    )
+    assert found.stdout == path.replace("~", "/home/m").encode("utf-8", "surrogateescape")
+    kept = taking(replace(RESULT, repo=path, kept=True))
+    assert all(line.plain.isprintable() for line in kept)
+
+
+@pytest.mark.parametrize("number", CORPUS)
+@pytest.mark.threat(146, 147, 150, 151, 155)
+def test_what_others_wrote_stays_on_its_line_at_the_end(number: int) -> None:
+    for text_ in CORPUS[number]:
+        findings = (FindingLine(text_, text_, text_, text_, text_),)
+        commits = (CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", text_),)
+        evil = replace(RESULT, badge=text_, headline=text_, title=text_, remarks=(text_,), notes=(text_,))
+        evil = replace(evil, findings=findings, commits=commits)
+        for line in [plain_end(evil), *whole(evil, Look()).split("\n")]:
+            assert line.isprintable(), text_
+            assert not any(secret in line for secret in (JWT, PLAIN)), text_
+            assert text_ in SPELLED or CANARY not in line, text_
 
 
 def test_the_last_plain_line() -> None:

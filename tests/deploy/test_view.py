@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import re
+import termios
+import threading
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import pairwise
 
@@ -15,9 +21,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from bot.redact import visible
+from bot.redact import visible, whole
+from deploy.ending import CommitLine, Result, ending, taking
 from deploy.layout import Drawn, FindingLine, Look
 from deploy.view import Display, Moment, Progress, RoundView, SeatLine, View, load, plain_lines, screen
+from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
 
 START = 1_772_436_600.0
 
@@ -235,22 +243,107 @@ def test_without_a_repository_of_ones_own_there_is_no_word_of_it() -> None:
     ]
 
 
-HOSTILE = "\x1b[2J\x1b]0;gone\x07\x9b31mred\r\nsecond\u202e ghp_" + "a" * 36
-
-
-def test_what_others_wrote_cannot_steer_the_terminal() -> None:
-    evil = replace(
+def hostile(text: str) -> Progress:
+    """A run of which every word that others choose is the same."""
+    done = replace(RAISED, agent=text, seat=text, text=text, detail=text)
+    return replace(
         THIRD,
-        head_ref=HOSTILE,
-        rounds=(RoundView(1, (replace(RAISED, agent=HOSTILE, text=HOSTILE), at_work("codex", "x", 0, 0, HOSTILE))),),
-        findings=(FindingLine("F1", HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        head_ref=text,
+        base_ref=text,
+        rounds=(RoundView(1, (done, at_work("codex", text, 0, 0, text))),),
+        findings=(FindingLine(text, text, text, text, text),),
+        badge=text,
+        outside=(text,),
     )
-    seen = text(screen(View(evil, HOSTILE, HOSTILE, HOSTILE), Look(300), now=START))
-    lines = "\n".join(plain_lines(None, Moment(evil, START), left_out=HOSTILE))
-    for output in (seen, lines):
-        assert all(letter == "\n" or letter.isprintable() for letter in output)
-        assert "ghp_a" not in output
-        assert "red second" in output
+
+
+@pytest.mark.parametrize("number", CORPUS)
+@pytest.mark.threat(146, 147, 150, 151, 155)
+def test_what_others_wrote_cannot_steer_the_terminal(number: int) -> None:
+    """On the screen and in plain lines: as many lines as of harmless words, each printable, none with a secret."""
+    tame = len(plain_lines(None, Moment(hostile("tame"), START), left_out="tame"))
+    for text_ in CORPUS[number]:
+        evil = hostile(text_)
+        seen = [screen(View(evil, text_, text_, text_), look, now=START) for look in (Look(300), Look(60, ascii=True))]
+        plain = plain_lines(None, Moment(evil, START), left_out=text_)
+        assert len(plain) == tame
+        for line in [*plain, *(each.plain for lines in seen for each in lines)]:
+            assert line.isprintable(), text_
+            assert not any(secret in line for secret in (JWT, PLAIN)), text_
+            assert text_ in SPELLED or CANARY not in line, text_
+
+
+def typed_into_a_terminal(show: Callable[[Console], None]) -> str:
+    """What a program writes into a real terminal of 100 columns and 40 rows."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (40, 100))
+    written: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other side is closed
+            while chunk := os.read(master, 65_536):
+                written.append(chunk)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with os.fdopen(slave, "w", encoding="utf-8") as file:
+        show(Console(file=file, _environ={"TERM": "xterm-256color"}))
+    reader.join()
+    os.close(master)
+    return b"".join(written).decode()
+
+
+SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x1b\x07]*(?:\x07|\x1b\\)?|.)|[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+"""All that a terminal obeys (ECMA-48), but for ends of lines."""
+
+
+@pytest.mark.threat(146, 155)
+def test_nothing_that_others_say_is_obeyed_by_a_real_terminal() -> None:
+    """No cursor moved, no title set, no link opened: of what a terminal obeys there is what our own screen needs."""
+
+    def shown(texts: list[str]) -> set[str]:
+        def show(console: Console) -> None:
+            assert console.is_terminal
+            with Display(console, View(source=texts[0], note=texts[0]), clock=lambda: START) as display:
+                for each in texts:
+                    display.show(hostile(each))
+            for each in texts:
+                evil = result(each)
+                console.print(Drawn(lambda look, evil=evil: ending(evil, look)))  # type: ignore[misc]
+                for line in taking(evil):
+                    console.print(line, soft_wrap=True)
+
+        return set(SEQUENCE.findall(typed_into_a_terminal(show)))
+
+    ours = shown(["tame"])
+    assert any("\x1b[" in each for each in ours), "the screen is drawn"
+    evil = ["\x1b[9A\x1b]0;title\x07", *CORPUS[146], *CORPUS[147], *CORPUS[150], *CORPUS[155]]
+    assert shown(evil) <= ours
+
+
+def result(text: str) -> Result:
+    """An end of which every word that others choose is the same. A path has been a file's name."""
+    path = whole(text)
+    return Result(
+        status="consensus",
+        badge=text,
+        headline=text,
+        rounds=1,
+        seconds=1,
+        usd=0,
+        conclusion="neutral",
+        title=text,
+        remarks=(text,),
+        notes=(text,),
+        findings=(FindingLine(text, text, text, text, text),),
+        commits=(CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", text),),
+        comment=path,
+        repo=path,
+        store=path,
+        branch="codex-debate/7h2kq9xw",
+    )
 
 
 @given(st.text(max_size=200), st.integers(40, 120))

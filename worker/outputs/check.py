@@ -18,7 +18,6 @@ from worker.outputs.advice import action, holding_command, open_findings, outsid
 from worker.outputs.headline import title
 from worker.outputs.markdown import code, fenced, holds, inline, plain
 from worker.outputs.parts import (
-    NARROWED,
     Page,
     cost_of,
     finding_table,
@@ -28,6 +27,7 @@ from worker.outputs.parts import (
     section,
     time_of,
     told_rounds,
+    tree_notes,
     unpriced,
     unread,
     used_by,
@@ -178,7 +178,7 @@ def _said(page: Page) -> list[str]:
 def _not_started(report: Report) -> list[str]:
     """Return why a debate did not begin, and what to do: there is no comment that says it."""
     head, base = code(report.task.head_ref), code(report.task.base_ref)
-    reason = sentence(plain(report.reason)) if report.reason else ""
+    reason = sentence(inline(report.reason, cell=False)) if report.reason else ""
     other = "For another base write `/codex-debate review --base` and its name."
     why, hint = {
         Status.NOTHING_TO_REVIEW: (
@@ -247,7 +247,7 @@ def _facts(page: Page) -> str:
     for word, kind in (("Skipped", "skipped"), ("Cut", "cut")):
         if named := unread(report, kind):
             coverage += f" {word}: {named}."
-    coverage += f" {NARROWED}." if report.task.narrowed else ""
+    coverage += "".join(f" {note}." for note in tree_notes(report))
     base = page.commit(report.task.merge_base)
     return "\n".join(
         [
@@ -271,7 +271,10 @@ def _text(report: Report) -> str:
         if report.log.strip():
             parts.append(f"What the attempts printed last:\n\n{fenced(report.log, budget=LOG_LIMIT)}")
         told = told_rounds(report)
-        sections = [f"### Round {each.number}\n\n{section(each, page)}" for each in told] if entries(report) else []
+        sections: list[str] = []
+        for each in told if entries(report) else ():
+            if sum(map(len, sections)) <= LIMIT:  # what cannot fit is not written
+                sections.append(f"### Round {each.number}\n\n{section(each, page)}")
         kept = _that_fit(parts, sections)
         left = [each.number for each in told[kept:]] if sections else []
         parts += sections[:kept]

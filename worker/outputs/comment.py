@@ -14,7 +14,6 @@ from worker.outputs import patch
 from worker.outputs.advice import action, open_findings
 from worker.outputs.markdown import code, holds
 from worker.outputs.parts import (
-    NARROWED,
     Page,
     cost_of,
     finding_table,
@@ -24,6 +23,7 @@ from worker.outputs.parts import (
     section,
     time_of,
     told_rounds,
+    tree_notes,
     unpriced,
     unread,
     used_by,
@@ -65,14 +65,22 @@ def folded(report: Report, newer_url: str) -> str:
 def _shrinking(page: Page) -> Iterator[tuple[str, Counter[str]]]:
     """Yield the body whole, then with more and more of it moved out, each with the elements that it must have."""
     told = told_rounds(page.report)
-    words = [section(each, page) for each in told]
+    words = _in_words(told, page)
     head = _head(page, None)
-    for gone in range(len(told) + 1):
+    for gone in range(words.count(""), len(told) + 1):
         yield _body(page.report, [*head, *_sections(page, told, words=words, gone=gone)])
     rows = len(entries(page.report))
     while rows > 1:
         rows //= 2
         yield _body(page.report, [*_head(page, rows), *_sections(page, told, words=words, gone=len(told))])
+
+
+def _in_words(told: tuple[Round, ...], page: Page) -> list[str]:
+    """Return the rounds' words. Those older than what fits stay empty: all would take long."""
+    words: list[str] = []
+    for each in reversed(told):
+        words.append(section(each, page) if sum(map(len, words)) <= LIMIT else "")
+    return words[::-1]
 
 
 def _body(report: Report, parts: list[str]) -> tuple[str, Counter[str]]:
@@ -143,8 +151,7 @@ def facts(report: Report) -> str:
     for word, name in (("skipped", "skipped"), ("cut", "cut")):
         if files_named := unread(report, name):
             coverage.append(f"{word} {files_named}")
-    if report.task.narrowed:
-        coverage.append(lower_first(NARROWED))
+    coverage += map(lower_first, tree_notes(report))
     parts = [
         seats(report),
         f"base {short(report.task.merge_base)}",

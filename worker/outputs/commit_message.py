@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from worker.debate.findings import Position, Section, Word
 from worker.debate.flow import Check, CommitPlan
-from worker.outputs.markdown import plain
+from worker.outputs.markdown import BREAKER, literal, plain
 from worker.outputs.terms import join_ids, natural, shown_id
 
 WIDTH = 72
@@ -70,7 +70,7 @@ def _subject(template: str, ids: Sequence[str]) -> str:
 
 def _quoted(position: Position, plan: CommitPlan) -> str:
     raised = next((finding for finding in plan.findings if finding.get("id") == position.id), {})
-    place = f", {plain(raised['location'])}" if raised.get("location") else ""
+    place = f", {literal(raised['location'])}" if raised.get("location") else ""
     lines = [f"{shown_id(position.id)} {raised.get('severity', 'finding')}{place}: {position.word.value}"]
     if raised.get("issue"):
         lines += _said(plan.reviewed_with, raised["issue"])
@@ -87,11 +87,12 @@ def _said(who: str, text: str) -> list[str]:
 
 def _seat(text: str) -> str:
     """Return a seat's agent with its model, without the agent's own argument, which may be a path of this machine."""
-    return re.sub(r"^([\w-]+):\S+", r"\1", plain(text))
+    return re.sub(r"^([\w-]+):\S+", r"\1", literal(text))
 
 
 def _wrapped(text: str, prefix: str = "") -> list[str]:
-    return textwrap.wrap(
+    """Return a text as lines, none of which git takes for a comment or for the end of the message."""
+    lines = textwrap.wrap(
         text,
         WIDTH,
         initial_indent=prefix,
@@ -99,6 +100,7 @@ def _wrapped(text: str, prefix: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [BREAKER + line if line.startswith(("#", "---")) else line for line in lines]
 
 
 def _unchanged(positions: Sequence[Position], missing: Sequence[str]) -> str:
@@ -108,7 +110,7 @@ def _unchanged(positions: Sequence[Position], missing: Sequence[str]) -> str:
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    said = "; ".join(f"{plain(check.command)} {check.result}" for check in checks)
+    said = "; ".join(f"{literal(check.command)} {check.result}" for check in checks)
     return "\n".join(_wrapped(f"Checks: {said}.")) if said else ""
 
 

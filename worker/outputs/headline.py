@@ -5,10 +5,10 @@ from __future__ import annotations
 from bot.statuses import Status
 from worker.ended import RETARGETED
 from worker.outputs import patch
-from worker.outputs.markdown import plain
+from worker.outputs.markdown import literal, plain
 from worker.outputs.report import Report
 from worker.outputs.story import AUTHOR, REVIEWER, agent
-from worker.outputs.terms import join_ids, lower_first, money
+from worker.outputs.terms import count, join_ids, join_words, lower_first, money
 from worker.outputs.words import (
     changed,
     commits,
@@ -22,16 +22,21 @@ from worker.outputs.words import (
 
 LONGEST = 120
 """Characters of a title. GitHub shows about as many in the list of checks."""
+AGREED = frozenset({Status.CONSENSUS, Status.COMMIT_INCOMPLETE, Status.SECTION_INCOMPLETE})
+NAME = 40
+"""Characters of a file's name in a title: of a longer path the end is shown."""
 
 
 def title(report: Report) -> str:
-    """Return a report's title."""
+    """Return a report's title. One that speaks of agreement names the files that nobody read."""
     line = _title(report)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1].rstrip()}…"
+    more = _unread(report, LONGEST - len(line)) if report.status in AGREED else ""
+    room = LONGEST - len(more)
+    return (line if len(line) <= room else f"{line[: room - 1].rstrip()}…") + more
 
 
 def _title(report: Report) -> str:
-    base = plain(report.task.base_ref)
+    base = literal(report.task.base_ref)
     reason = lower_first(plain(report.reason)).rstrip(".")
     match report.status:
         case None:
@@ -47,7 +52,7 @@ def _title(report: Report) -> str:
             return {
                 Status.REVIEWER_ERROR: f"No verdict: {reason or _silent(report, REVIEWER)}",
                 Status.AGENT_ERROR: f"No answer: {reason or _silent(report, AUTHOR)}",
-                Status.NOTHING_TO_REVIEW: f"Nothing to review: {report.reason or f'no change against {base}'}",
+                Status.NOTHING_TO_REVIEW: f"Nothing to review: {reason or f'no change against {base}'}",
                 Status.SUPERSEDED: f"Superseded: {_moved(report)}",
                 Status.STOPPED: f"Stopped by a maintainer in round {present_round(report)}",
                 Status.CLOSED: "Ended: the pull request was closed",
@@ -58,6 +63,22 @@ def _title(report: Report) -> str:
                 Status.STATE_LOST: "Lost: the store forgot this debate, run it again",
                 Status.TIMED_OUT: "Lost: the worker went away, run it again",
             }[status]
+
+
+def _unread(report: Report, room: int) -> str:
+    """Return which changed files were not read: as many names as find room, and the number of the others."""
+    unread = [each.path for each in report.task.files if each.coverage == "skipped"]
+    if not unread:
+        return ""
+    # A name takes two characters and a comma at least: more of them never find room.
+    paths = [literal(path) for path in unread[: LONGEST // 3]]
+    names = [path if len(path) <= NAME else f"…{path[1 - NAME :]}" for path in paths]
+    for shown in range(len(names), 0, -1):
+        more = [f"{len(unread) - shown} more"] if len(unread) > shown else []
+        said = f"; not read: {join_words([*names[:shown], *more])}"
+        if len(said) <= room:
+            return said
+    return f"; not read: {count(len(unread), 'file')}"
 
 
 def _moved(report: Report) -> str:

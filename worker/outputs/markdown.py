@@ -21,12 +21,14 @@ from bot.redact import redact, visible
 from worker.outputs import writer
 from worker.outputs.writer import BREAKER, LONGEST_RUN, Block, Links, TooDeep, fence, indented, span
 
-__all__ = ["BREAKER", "Links", "bullet", "code", "fenced", "holds", "inline", "permalink", "plain", "safe"]
+__all__ = ["BREAKER", "Links", "bullet", "code", "fenced", "holds", "inline", "literal", "permalink", "plain", "safe"]
 
 SECTION = 32_000
 """Bytes of one text that are published (decisions.md 6.1: a section)."""
 LINE = 1_000
 """Bytes of a text that stands on one line."""
+READ = 8
+"""Times the bytes that are published: of a longer text only so much is cleaned, which takes time."""
 CUT = "…"
 """Stands where a text was cut."""
 
@@ -48,7 +50,7 @@ def bullet(lead: str, text: str, *more: str, links: Links | None = None, budget:
 def inline(text: str, *, budget: int = LINE, links: Links | None = None, cell: bool = True) -> str:
     """Return prose on one line, for titles and, with its pipes escaped, for the cells of tables."""
     written = writer.inline(_prepared(text, budget), links, cell=cell)
-    if _intact(f"x {written}", links):
+    if _intact(written, links):
         return written
     return code(text, budget=budget, cell=cell)
 
@@ -74,9 +76,11 @@ def permalink(location: str, links: Links, *, shown: str | None = None, cell: bo
     return f"[{code(name, cell=cell)}]({links.url(found['path'], found['first'])})"
 
 
-_SKIPS = r"\[(?=\s*(?:skip|no)\s+(?:ci|actions)\s*\]|\s*(?:ci|actions)\s+skip\s*\])|\*\*\*(?=NO_CI\*\*\*)"
-# docs.github.com: "Skipping workflow runs", "Creating a commit with multiple authors"; git-interpret-trailers(1).
-_TRAILERS = r"\b(?:[a-z]+-by|skip-checks|debate-[a-z]+|(?:reviewed|authored)-with)(?=\s*:)"
+# docs.github.com, "Skipping workflow runs"; other servers take other names for `ci`, and a dash for the space.
+_SKIPS = r"\[(?=\s*(?:skip[\s_-]+[\w-]+|no[\s_-]+(?:ci|actions)|[\w-]+[\s_-]+skip)\s*\])|\*\*\*(?=NO_CI\*\*\*)"
+# docs.github.com: "Creating a commit with multiple authors", "Creating a commit on behalf of an organization", "About
+# status checks"; git-interpret-trailers(1).
+_TRAILERS = r"\b(?:[a-z]+-by|on-behalf-of|(?:skip|request)-checks|debate-[a-z]+|(?:reviewed|authored)-with)(?=\s*:)"
 _PLAIN = re.compile(
     rf"@(?=\S)|\#(?=\d)|\bGH-(?=\d)|:(?=//)|www(?=\.|\Z)|{_SKIPS}|{_TRAILERS}",
     re.IGNORECASE,
@@ -89,11 +93,20 @@ def plain(text: str, *, budget: int = LINE, lines: bool = False) -> str:
     Markup goes, its words stay. Mentions, references, addresses, trailers and words that steer CI are broken by an
     invisible character; no line begins with ``#``, which git takes for a comment.
     """
-    written = [_PLAIN.sub(lambda found: found[0] + BREAKER, line) for line in writer.words(_prepared(text, budget))]
-    written = [" ".join(line.split()) for line in written]
+    written = [" ".join(line.split()) for line in writer.words(_prepared(text, budget))]
     if not lines:
+        # First one line, then broken: what steers CI may begin on one line and end on the next.
         written = [" ".join(written)]
+    written = [_PLAIN.sub(lambda found: found[0] + BREAKER, line) for line in written]
     return "\n".join(BREAKER + line if line.startswith("#") else line for line in written)
+
+
+def literal(value: str, *, budget: int = LINE) -> str:
+    """Return a value of one line (a path, a command, a branch) as plain text: as `plain`, and nothing in it is markup.
+
+    As prose, ``src/__init__.py`` would be ``src/init.py``.
+    """
+    return plain(code(value, budget=budget), budget=2 * budget)
 
 
 # ---- Preparing ------------------------------------------------------------------------------------------------------
@@ -103,10 +116,11 @@ _RUNS = re.compile(rf"`{{{LONGEST_RUN + 1},}}|~{{{LONGEST_RUN + 1},}}")
 
 def _prepared(text: str, budget: int) -> str:
     """Return text without hidden characters, secrets and long runs, cut to `budget` bytes."""
-    text = _RUNS.sub(lambda run: run[0][:LONGEST_RUN], redact(visible(text))).strip("\n")
-    raw = text.encode()
+    seen = text[: READ * budget]
+    cleaned = _RUNS.sub(lambda run: run[0][:LONGEST_RUN], redact(visible(seen))).strip("\n")
+    raw = cleaned.encode()
     if len(raw) <= budget:
-        return text
+        return cleaned if seen == text else f"{cleaned} {CUT}"
     kept = raw[:budget].decode("utf-8", "ignore")
     # At the end of a word, where there is one in reach.
     return kept[: max(kept.rfind(" "), kept.rfind("\n"), len(kept) - 200)].rstrip() + f" {CUT}"

@@ -303,6 +303,15 @@ def unpriced(report: Report) -> str:
 
 NARROWED = "The tree is too large: only the folders of changed files were read"
 """The coverage line's words for a tree above decisions.md 2.3's ceiling."""
+TWINS = "Names differ in case or composition alone: "
+"""The coverage line's words for files that not every disk can hold beside each other (threats.md, input 92)."""
+
+
+def tree_notes(report: Report) -> tuple[str, ...]:
+    """Return what the coverage line says of the tree, besides what was read of it; sentences without their stops."""
+    twins = [code(each) for each in report.task.twins[:NAMED_FILES]]
+    narrowed = [NARROWED] if report.task.narrowed else []
+    return (*narrowed, TWINS + join_words(twins)) if twins else tuple(narrowed)
 
 
 def read_files(report: Report) -> tuple[int, int]:

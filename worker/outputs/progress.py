@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
+from bot.redact import whole
 from worker.debate.findings import LedgerEntry, Round, State, Turn, ledger
 from worker.outputs.report import Report
 from worker.outputs.story import AUTHOR, REVIEWER, agent, author_line, review_line
@@ -51,7 +52,7 @@ def progress(report: Report, at_work: AtWork | None) -> str:
     task = report.task
     # At the end the turn that was under way stands in the record.
     under_way = at_work.usd if at_work and report.status is None else 0.0
-    return json.dumps(
+    shown = json.dumps(
         {
             "run": task.run,
             "head_ref": task.head_ref,
@@ -85,6 +86,8 @@ def progress(report: Report, at_work: AtWork | None) -> str:
         },
         ensure_ascii=False,
     )
+    # What an agent does may hold half a pair of surrogates, which no store takes.
+    return whole(shown)
 
 
 def _rounds(report: Report, at_work: AtWork | None) -> list[dict[str, object]]:

@@ -26,7 +26,8 @@ def shown_id(finding_id: str) -> str:
     """Return an id as it may stand in a text: one that GitHub would take for a reference or a commit is broken."""
     if re.fullmatch(r"[A-Za-z]{1,3}[0-9]{1,3}", finding_id):
         return finding_id
-    return f"{finding_id[:1]}{BREAKER}{finding_id[1:]}"
+    # No piece of it is long enough for a commit.
+    return BREAKER.join([finding_id[:1], *re.findall(r".{1,6}", finding_id[1:])])
 
 
 def join_words(words: Sequence[str]) -> str:

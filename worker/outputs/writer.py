@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from bot.redact import redact
+from bot.redact import redact, visible
 
 BREAKER = "\N{ZERO WIDTH SPACE}"
 """Stands after ``@`` and ``#`` so that GitHub sees neither a mention nor a reference: an entity would be decoded first
@@ -226,9 +226,9 @@ _MARKS = {"em": "*", "strong": "**", "s": "~~"}
 
 
 def inline(text: str, links: Links | None, *, cell: bool) -> str:
-    """Return prepared prose on one line, with emphasis and code, without blocks."""
+    """Return prepared prose on one line, with emphasis and code, without blocks: also where it begins a paragraph."""
     tokens = parser().parseInline(" ".join(text.split()))
-    return _written(_pieces(tokens[0].children or []), _Ink([], links, cell=cell)).strip()
+    return _start(_written(_pieces(tokens[0].children or []), _Ink([], links, cell=cell)).strip())
 
 
 def words(text: str) -> list[str]:
@@ -237,7 +237,7 @@ def words(text: str) -> list[str]:
     for token in parser().parse(text):
         if token.type == "inline":
             pieces = _pieces(token.children or [])
-            lines.append("".join(piece.text for piece in pieces if piece.kind in {"text", "code"}))
+            lines.append(_spelled("".join(piece.text for piece in pieces if piece.kind in {"text", "code"})))
         elif token.type in {"fence", "code_block", "html_block"}:
             lines.extend(token.content.rstrip("\n").split("\n"))
     return [line for line in lines if line.strip()]
@@ -351,7 +351,7 @@ _TAIL = re.compile(r"[.,;:!?'\"*_~)\]]*$")
 
 def _prose(text: str, ink: _Ink) -> str:
     """Return plain words so that nothing in them is alive; addresses, commits and places become code or permalinks."""
-    text = redact(text.replace("\t", " "))
+    text = _spelled(text)
     out: list[str] = []
     at = 0
     for found in _SPECIAL.finditer(text):
@@ -365,6 +365,11 @@ def _prose(text: str, ink: _Ink) -> str:
         at = found.start() + len(shown)
     out.append(_escaped(text[at:], ink))
     return _apart(out)
+
+
+def _spelled(text: str) -> str:
+    """Return what entities and backslashes spelled, cleaned anew: a hidden character, an end of a line, a secret."""
+    return redact(re.sub(r"[\t\n]", " ", visible(text)))
 
 
 _ALIVE = re.compile(

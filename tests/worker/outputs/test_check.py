@@ -56,7 +56,7 @@ Minute 8 of at most 180 · $1.03 of at most $5.00 · written 14:07 UTC, renewed 
 def test_a_consensus_whose_fixes_wait(consensus: Report) -> None:
     shown = render_check(consensus)
     assert (shown.status, shown.conclusion) == ("completed", "action_required")
-    assert shown.title == "Consensus: 3 fixes wait to be pushed"
+    assert shown.title == "Consensus: 3 fixes wait to be pushed; not read: uv.lock"
     assert shown.summary == SUMMARY
     assert shown.text.startswith("### Round 1\n\n**codex** did not approve. The worker retries what it should")
     assert shown.text.count("\n### Round ") == 2

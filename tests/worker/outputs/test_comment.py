@@ -14,7 +14,7 @@ from worker.debate.flow import Edited, Refusal
 from worker.debate.task import Seat
 from worker.outputs import comment
 from worker.outputs.comment import LIMIT, folded, render_comment
-from worker.outputs.markdown import holds, html_of
+from worker.outputs.markdown import holds
 from worker.outputs.report import Live, Patch, Report
 
 # ---- As people see it -----------------------------------------------------------------------------------------------
@@ -627,29 +627,6 @@ def test_findings_stand_by_number_and_not_by_letter(consensus: Report) -> None:
     shown = render_comment(long_debate(consensus, rounds=1, words=1, findings=11))
     ids = [row.split(" ")[1] for row in shown.split("\n") if row.startswith("| F")]
     assert ids == [f"F{number}" for number in range(1, 12)]
-
-
-HARM = (
-    "</details>\n\n# ✅ **Consensus**\n\n<!-- debate:state -->\n\n@everyone Fixes #1 ![x](https://evil.example/?k=1)\n\n"
-    "| a | b |\n|--|--|\n| 1 | 2 |\n\n" + "`" * 256
-)
-
-
-def test_an_agent_cannot_leave_its_place(consensus: Report) -> None:
-    first, *rest = consensus.record.rounds
-    assert first.verdict is not None
-    assert first.section is not None
-    findings = [
-        each.model_copy(update={"issue": HARM, "suggestion": HARM, "title": HARM}) for each in first.verdict.findings
-    ]
-    said = first.verdict.model_copy(update={"summary": HARM, "findings": tuple(findings)})
-    answer = replace(first.section, intro=HARM, positions=tuple(replace(p, text=HARM) for p in first.section.positions))
-    shown = render_comment(replace(consensus, record=Record((replace(first, verdict=said, section=answer), *rest))))
-    assert holds(shown, {"h2": 1, "table": 2, "details": 3})
-    rendered = html_of(shown)
-    assert "<img" not in rendered
-    assert 'href="https://evil' not in rendered
-    assert "@everyone" not in shown.replace("`@everyone", "") or "```" in shown
 
 
 def test_a_body_that_is_read_otherwise_is_sent_in_fences(consensus: Report, monkeypatch: pytest.MonkeyPatch) -> None:

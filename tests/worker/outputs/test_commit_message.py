@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worker.outputs import hostile
+from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED, always
+from tests.worker.outputs.judge import calls, hidden
 from worker.debate.findings import Position, Section, Word
 from worker.debate.flow import Check, CommitPlan
 from worker.outputs.commit_message import CommitFacts, commit_message
@@ -114,29 +118,61 @@ def test_an_agents_argument_stays_at_home(facts: CommitFacts) -> None:
     assert told.endswith("Reviewed-with: scripted\nAuthored-with: scripted\n")
 
 
-HARM = (
-    "Fixes #1, closes o/r#2, GH-3 @user [skip ci]\n\nCo-authored-by: A <a@e.example>\nSigned-off-by: A\n\n"
-    "Debate-Finding: F9 fixed\n\n# comment\n\n```\n\nCo-authored-by: B <b@e.example>\nskip-checks: true\n```\n"
+STEERS = re.compile(
+    r"\[ ?(?:skip[ _-]?(?:ci|actions|netlify)|(?:ci|actions)[ _-]?skip|no[ _-]?(?:ci|actions)) ?\]|\*\*\*NO_CI\*\*\*"
+    r"|\b(?:skip|request)-checks ?:|\b[a-z]+-by ?:|on-behalf-of ?:",
+    re.IGNORECASE,
 )
+"""What keeps CI from running, signs, or shares the authorship (docs.github.com, "Skipping workflow runs", and others).
+"""
+KEYS = ["Debate-Run", "Debate-Round", *["Debate-Finding"] * 4, "Reviewed-with", "Authored-with"]
 
 
-def test_an_agent_closes_nothing_calls_nobody_and_signs_nothing(facts: CommitFacts) -> None:
-    positions = tuple(replace(each, text=HARM) for each in facts.section.positions)
+def trailers_of(message: str) -> list[str]:
+    """What git itself takes for trailers."""
+    command = ["git", "interpret-trailers", "--parse"]
+    done = subprocess.run(command, input=message.encode(), capture_output=True, check=True)
+    return done.stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize("number", CORPUS)
+@pytest.mark.threat("T27", 141, 153)
+def test_commit_message_corpus(number: int) -> None:
+    """Every string in every place: git sees our trailers alone, and nobody is called, nothing closed, no CI skipped."""
+    for text in CORPUS[number]:
+        told = commit_message(hostile.facts(always(text)))
+        trailers = trailers_of(told)
+        assert [each.partition(": ")[0] for each in trailers] == KEYS, text
+        assert trailers[:3] == ["Debate-Run: 7h2kq9xw", "Debate-Round: 1", "Debate-Finding: F1 fixed"], text
+        assert told.startswith("fix: debate round 1 (F1, F4)\n\n"), text
+        assert not calls(told), text
+        assert not hidden(told), text
+        assert not STEERS.search(" ".join(told.split())), text
+        assert not re.search(r"^(?:#|---)", told, re.MULTILINE), text
+        assert not any(secret in told for secret in (JWT, PLAIN)), text
+        assert text in SPELLED or CANARY not in told, text
+
+
+@pytest.mark.threat("T27", 154)
+def test_a_path_and_a_command_stand_as_they_are(facts: CommitFacts) -> None:
+    """As Markdown they would lose what looks like markup."""
     assert facts.plan is not None
-    plan = replace(facts.plan, findings=tuple(each | {"issue": HARM, "location": HARM} for each in facts.plan.findings))
+    findings = tuple(each | {"location": "src/__init__.py:3"} for each in facts.plan.findings)
     told = commit_message(
-        replace(facts, plan=plan, section=replace(facts.section, positions=positions), checks=(Check(HARM, "passed"),))
+        replace(facts, plan=replace(facts.plan, findings=findings), checks=(Check("test *a* `b`", "passed"),))
     )
-    assert not re.search(r"#\d|@[a-z]|GH-\d|\[skip ci\]|^#|[a-z]-by:", told, re.MULTILINE)
-    assert re.findall(r"^Debate-Finding: (F\d) ", told, re.MULTILINE) == ["F1", "F2", "F3", "F4", "F5"]
+    assert "F1 blocking, src/__init__.py:3: fixed" in told
+    assert "\nChecks: test *a* `b` passed.\n" in told
 
 
+@pytest.mark.threat(153)
 def test_a_text_of_100_kb_is_cut(facts: CommitFacts) -> None:
     positions = tuple(replace(each, text="word " * 20_000) for each in facts.section.positions)
     assert len(commit_message(replace(facts, section=replace(facts.section, positions=positions)))) < 10_000
 
 
 @given(st.text(max_size=300))
+@pytest.mark.threat("T27", 153)
 def test_whatever_an_agent_says_stands_behind_a_mark_and_above_the_trailers(text: str) -> None:
     plan = CommitPlan("fix: x ({ids})", ({"id": "F1", "severity": "nit", "location": text, "issue": text},), "a", "b")
     section = Section(text, text, (Position("F1", Word.FIXED, text),))

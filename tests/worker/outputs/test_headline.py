@@ -8,17 +8,19 @@ import pytest
 
 from bot.statuses import Status
 from worker.debate.findings import Record
+from worker.debate.flow import Edited
+from worker.debate.task import ChangedFile
 from worker.outputs.headline import LONGEST, title
 from worker.outputs.report import Live, Patch, Report
 
 
 def test_titles_of_agreement(consensus: Report, clean: Report) -> None:
-    assert title(consensus) == "Consensus: 3 fixes wait to be pushed"
+    assert title(consensus) == "Consensus: 3 fixes wait to be pushed; not read: uv.lock"
     assert title(clean) == "Consensus: nothing to fix"
     offered = replace(consensus, pushed=False, patch=Patch("x", 1, 1, ("F1",)))
-    assert title(offered) == "Consensus: 3 fixes are offered in the comment"
+    assert title(offered) == "Consensus: 3 fixes are offered in the comment; not read: uv.lock"
     silent = replace(offered, task=offered.task.model_copy(update={"comment": False}))
-    assert title(silent) == "Consensus: 3 fixes are offered here"
+    assert title(silent) == "Consensus: 3 fixes are offered here; not read: uv.lock"
 
 
 def test_a_commit_without_a_fix_waits_too(consensus: Report) -> None:
@@ -26,7 +28,7 @@ def test_a_commit_without_a_fix_waits_too(consensus: Report) -> None:
     assert first.verdict is not None
     quiet = first.verdict.model_copy(update={"findings": (), "approved": True})
     report = replace(consensus, record=Record((replace(first, verdict=quiet),)))
-    assert title(report) == "Consensus: 1 commit waits to be pushed"
+    assert title(report) == "Consensus: 1 commit waits to be pushed; not read: uv.lock"
 
 
 @pytest.mark.parametrize(
@@ -74,11 +76,50 @@ def test_titles_of_gaps(consensus: Report) -> None:
     assert second.edited is not None
     lost = replace(second, edited=replace(second.edited, commit=None, gap="no"))
     gap = replace(consensus, status=Status.COMMIT_INCOMPLETE, record=Record((first, lost, third)))
-    assert title(gap) == "Consensus, but round 2 could not be committed"
+    assert title(gap) == "Consensus, but round 2 could not be committed; not read: uv.lock"
     quiet = replace(second, section=replace(second.section, missing=("F3",)))
     rounds = (consensus.record.rounds[0], quiet, consensus.record.rounds[2])
     left = replace(consensus, status=Status.SECTION_INCOMPLETE, record=Record(rounds))
-    assert title(left) == "Consensus, but round 2 left F3 unanswered"
+    assert title(left) == "Consensus, but round 2 left F3 unanswered; not read: uv.lock"
+
+
+@pytest.mark.threat(97)
+@pytest.mark.parametrize(
+    ("skipped", "said"),
+    [
+        ([], "Consensus: nothing to fix"),
+        (["uv.lock"], "Consensus: nothing to fix; not read: uv.lock"),
+        (["uv.lock", "a.png"], "Consensus: nothing to fix; not read: uv.lock and a.png"),
+        (["a" * 60 + "/x.bin"], f"Consensus: nothing to fix; not read: …{'a' * 33}/x.bin"),
+        (
+            [f"vendor/library-{n}.min.js" for n in range(9)],
+            "Consensus: nothing to fix; not read: vendor/library-0.min.js, vendor/library-1.min.js and 7 more",
+        ),
+        (["\x1b[31m`@you`\u202e.bin"], "Consensus: nothing to fix; not read: `@\u200byou`\ufffd.bin"),
+        (["a/__init__.py"], "Consensus: nothing to fix; not read: a/__init__.py"),
+    ],
+)
+def test_a_title_never_speaks_of_agreement_about_what_nobody_read(clean: Report, skipped: list[str], said: str) -> None:
+    files = [ChangedFile(status="M", path=path, size=1, coverage="skipped", why="w") for path in skipped]
+    task = clean.task.model_copy(update={"files": (ChangedFile(status="M", path="app.py", size=1), *files)})
+    assert title(replace(clean, task=task)) == said
+
+
+def test_where_no_name_finds_room_the_files_are_counted(consensus: Report) -> None:
+    names = [f"{n}{'x' * 90}" for n in range(30)]
+    files = tuple(ChangedFile(status="M", path=name, size=1, coverage="skipped", why="w") for name in names)
+    first, second, third = consensus.record.rounds
+    lost = [replace(each, edited=Edited((), "0" * 40, gap="no")) for each in (first, second)]
+    rounds = tuple(replace(lost[n % 2], number=2 * n + 1) for n in range(16))
+    report = replace(
+        consensus,
+        status=Status.COMMIT_INCOMPLETE,
+        record=Record((*rounds, third)),
+        task=consensus.task.model_copy(update={"files": files}),
+    )
+    assert len(title(report)) <= LONGEST
+    assert title(report).startswith("Consensus, but rounds 1, 3, ")
+    assert title(report).endswith("…; not read: 30 files")
 
 
 def test_titles_under_way(consensus: Report) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.worker.outputs.judge import hidden
 from worker.outputs.markdown import (
     BREAKER,
     Links,
@@ -19,6 +20,7 @@ from worker.outputs.markdown import (
     holds,
     html_of,
     inline,
+    literal,
     permalink,
     plain,
     safe,
@@ -103,6 +105,7 @@ def test_what_is_outside_the_subset_is_rewritten(text: str, written: str) -> Non
         ("a_ _b_", "a\\_ *b*"),
     ],
 )
+@pytest.mark.threat(140, 141, 142)
 def test_what_would_come_alive_is_broken_or_escaped(text: str, written: str) -> None:
     assert safe(text) == written
 
@@ -117,21 +120,44 @@ def test_code_side_by_side_does_not_run_together() -> None:
     assert safe("<b><i>x") == "`<b>` `<i>`x"
 
 
+@pytest.mark.threat(152)
 @pytest.mark.parametrize("language", ["suggestion", "mermaid", "geojson", "math", "a b`c", "x" * 40])
 def test_a_fence_that_github_would_run_loses_its_language(language: str) -> None:
     assert safe(f"~~~{language}\nx\n~~~").startswith(("```\n", "```a\n"))
 
 
+@pytest.mark.threat(148)
 @pytest.mark.parametrize("mark", ["`", "~"])
 def test_a_long_run_is_capped(mark: str) -> None:
     assert safe(f"{mark * 256}\nx\n{mark * 256}") == "```\nx\n```"
     assert fenced(f"{mark * 256}\nx").endswith(f"text\n{mark * 8}\nx\n{fenced(mark * 8)[: 9 if mark == '`' else 3]}")
 
 
+@pytest.mark.threat(146, 147, 151)
 def test_hidden_characters_and_secrets_go() -> None:
     assert safe("a\u202eb\x0bc \x1b[31mred\x1b[0m ghs_1_" + "a" * 40) == "a\ufffdb c red \\[redacted]"
     assert safe("`sk-ant-api03-abcdefghijk`") == "`[redacted]`"
     assert safe("g&#104;p_" + "a" * 36) == "\\[redacted]"
+    assert plain("g&#104;p_" + "a" * 36) == plain("ghp\\_" + "a" * 36) == "[redacted]"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a&#x202e;b", "a\ufffdb"),
+        ("a&ZeroWidthSpace;&#8203;b", "a\ufffdb"),
+        ("a&#xE0041;b", "a\ufffdb"),
+        ("a&shy;b", "a\ufffdb"),
+        ("a&NewLine;&NewLine;- b", "a  - b"),
+        ("a&#10;| b |", "a | b |"),
+        ("a&#13;b&#x2028;c&Tab;d", "a b c d"),
+    ],
+)
+@pytest.mark.threat(142, 147)
+def test_an_entity_brings_nothing_back_that_was_taken_out(text: str, written: str) -> None:
+    assert safe(text) == written
+    assert inline(text, cell=False) == written
+    assert plain(text) == " ".join(written.split())
 
 
 def test_a_text_that_nests_too_deep_is_shown_as_it_is() -> None:
@@ -139,10 +165,12 @@ def test_a_text_that_nests_too_deep_is_shown_as_it_is() -> None:
     assert safe(text) == f"```text\n{text}\n```"
 
 
+@pytest.mark.threat(149)
 def test_a_long_text_is_cut_at_a_word() -> None:
     cut = safe("word " * 100, budget=52)
     assert cut == ("word " * 10).rstrip() + " …"
     assert len(safe("x" * 1000, budget=52).encode()) < 60
+    assert plain("\x1b[31m" * 200 + "x", budget=20) == "…", "no more of it is looked at than it takes"
 
 
 # ---- Permalinks -----------------------------------------------------------------------------------------------------
@@ -172,6 +200,7 @@ def test_a_place_is_linked_to_its_first_line() -> None:
     assert permalink("src/a.py", LINKS) == "`src/a.py`"
 
 
+@pytest.mark.threat(154)
 @pytest.mark.parametrize("path", ["x](http://evil.example).py", "`a`.py", "@team.md", "a|b.py", "a b\\.py"])
 def test_a_hostile_path_is_a_code_span_and_its_link_goes_to_our_server(path: str) -> None:
     links = Links("https://github.com", "o/r", "a" * 40, frozenset({path}))
@@ -194,6 +223,7 @@ def test_an_item_holds_its_blocks_and_what_follows_flows_on() -> None:
 def test_a_line_has_no_blocks_and_a_cell_no_pipes() -> None:
     assert inline("a\n- b | `c|d` *e*") == "a - b \\| `c\\|d` *e*"
     assert inline("a | b", cell=False) == "a | b"
+    assert [inline(text) for text in ("# a", "- a", "1. a", "> a")] == ["\\# a", "\\- a", "1\\. a", "\\> a"]
     assert code("a`b") == "``a`b``"
     assert code("a\nb") == "`a b`"
     assert code("") == "` `"
@@ -220,7 +250,10 @@ def test_a_fenced_text_ends_in_a_newline_and_cannot_leave() -> None:
         ),
         ("[skip ci] [ci skip] [no ci]", f"[{BREAKER}skip ci] [{BREAKER}ci skip] [{BREAKER}no ci]"),
         ("[skip actions] [actions skip]", f"[{BREAKER}skip actions] [{BREAKER}actions skip]"),
-        ("skip-checks: true", f"skip-checks{BREAKER}: true"),
+        ("[skip\n\nci] [ci-skip] [skip netlify]", f"[{BREAKER}skip ci] [{BREAKER}ci-skip] [{BREAKER}skip netlify]"),
+        ("[no effect] [skip] [x]", "[no effect] [skip] [x]"),
+        ("skip-checks: true request-checks: true", f"skip-checks{BREAKER}: true request-checks{BREAKER}: true"),
+        ("on-behalf-of: @acme", f"on-behalf-of{BREAKER}: @{BREAKER}acme"),
         ("Co-authored-by: A <a@e.example>", f"Co-authored-by{BREAKER}: A a@{BREAKER}e.example"),
         ("Signed-off-by: A", f"Signed-off-by{BREAKER}: A"),
         ("Debate-Run: x", f"Debate-Run{BREAKER}: x"),
@@ -229,12 +262,19 @@ def test_a_fenced_text_ends_in_a_newline_and_cannot_leave() -> None:
         ("a\x1b[31mb\u202e", "ab\ufffd"),
     ],
 )
+@pytest.mark.threat(140, 141, 153)
 def test_plain_text_calls_nobody_and_steers_nothing(text: str, written: str) -> None:
     assert plain(text) == written
 
 
 def test_plain_lines_keep_what_stands_on_lines_of_its_own() -> None:
     assert plain("a\n\n```\nx = 1\n# y\n```", lines=True) == f"a\nx = 1\n{BREAKER}# y"
+
+
+@pytest.mark.parametrize("value", ["src/__init__.py:3", "a`b`.py", "*.py", "a\\_b", "<b>.py", "&#x202e;.py", "``.py"])
+def test_a_value_loses_nothing_as_plain_text(value: str) -> None:
+    assert literal(value) == value
+    assert literal("@team.md") == f"@{BREAKER}team.md"
 
 
 # ---- The properties -------------------------------------------------------------------------------------------------
@@ -244,7 +284,7 @@ WORDS = """\
 @org/team #1 GH-2 o/r#3 http://e.example https://github.com/o/r/issues/1 www.e.example a@b.example mailto:a@b.example
 xmpp:a@b.example/d \\ | --- === # ## - * + 1. 2) > [x] [!NOTE] [^1] [^1]: [a]: &lt; &#64; &commat; &#96; &amp; $x$
 src/a.py:3 `src/a.py:3-4` 5d4463e4d4 word x é 日本 ⚠️ <![CDATA[ <?php <x@y.example> <http://q.example> : :// http https:
-www www. . com ../../settings javascript:x"""
+www www. . com ../../settings javascript:x &NewLine; &#10; &#x202e; &ZeroWidthSpace; &#xE0041; &Tab;"""
 ATOMS = WORDS.split()
 TAGS = ["<a href=x>", "<img src=x>", "<svg onload=x>", "<img\nsrc=x>"]
 SPACES = ["\n", "\n\n", "\n    ", "\n\n    ", "\t", " ", "  \n", "\\\n", "\n|-|-|\n", "\n---\n", "\r\n", "\r"]
@@ -268,6 +308,8 @@ def faults(fragment: str) -> str:
     if any(not href.startswith(BLOB) for href in re.findall(r'href="([^"]*)"', inner)):
         return "a link that is not ours"
     words = html.unescape(re.sub(r"<code[^>]*>.*?</code>|<[^>]*>", " ", inner, flags=re.DOTALL))
+    if hidden(fragment):
+        return f"hidden: {hidden(fragment)}"
     calls = re.findall(r"@[A-Za-z0-9]|#\d|\bGH-\d|://|www\.", words, re.IGNORECASE)
     return f"alive: {calls}" if calls else ""
 
@@ -278,9 +320,9 @@ def in_a_cell(text: str) -> str:
     return "" if whole and "<a" not in rendered and "<img" not in rendered else rendered
 
 
-def test_twenty_thousand_random_inputs_bring_nothing_alive() -> None:
+def test_thousands_of_random_inputs_bring_nothing_alive() -> None:
     chance = random.Random(20_000)  # noqa: S311 - seeded, so that a failure comes back
-    for number in range(20_000):
+    for number in range(4_000):
         text = "".join(chance.choice(EVERY) for _ in range(chance.randint(1, 24)))
         assert not faults(safe(text, links=LINKS)), repr(text)
         if number % 4 == 0:

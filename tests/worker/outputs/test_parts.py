@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from worker.debate.findings import Record, Round, Turn
 from worker.debate.flow import Failure, Tokens, Used
 from worker.debate.task import ChangedFile
@@ -20,6 +22,7 @@ from worker.outputs.parts import (
     section,
     time_of,
     told_rounds,
+    tree_notes,
     unpriced,
     unread,
     used_by,
@@ -128,6 +131,17 @@ def test_a_seat_that_gave_nothing_is_not_said_to_have_worked(clean: Report, cons
     first = replace(consensus.record.rounds[0], section=None, edited=None)
     silent = seats(replace(consensus, record=Record((first,))))
     assert silent.endswith(" reviewed, claude (claude-sonnet-5) gave no answer")
+
+
+@pytest.mark.threat(92)
+def test_what_is_odd_about_the_tree_is_noted(consensus: Report) -> None:
+    assert tree_notes(consensus) == ()
+    task = consensus.task.model_copy(update={"narrowed": True, "twins": ("README", "a/@you", "readme", "z")})
+    large, twins = tree_notes(replace(consensus, task=task))
+    assert large == "The tree is too large: only the folders of changed files were read"
+    assert twins.startswith("Names differ in case or composition alone: `README`, ")
+    assert twins in render_check(replace(consensus, task=task)).summary
+    assert f"names{twins[5:]}" in render_comment(replace(consensus, task=task))
 
 
 def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> None:

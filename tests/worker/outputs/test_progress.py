@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from bot.statuses import Status
 from deploy.view import load
 from worker.debate.codecs import DispositionCodec
@@ -87,6 +89,13 @@ def test_the_end() -> None:
     assert shown.usd == 0.71, "the last turn stands in the record, and is not counted twice"
     assert [line.text for line in shown.rounds[1].lines] == ["accepted F1, conceded F2, found nothing new"]
     assert [each.state for each in shown.findings] == ["fixed", "conceded"]
+
+
+@pytest.mark.threat(150)
+def test_what_an_agent_does_can_be_stored_whatever_its_letters() -> None:
+    """Half a pair of surrogates comes from an escape in a program's event; it would end the heartbeat."""
+    shown = progress(Report(TASK, Record((FIRST,))), AtWork(2, "reviewer", "reading", 1e9, activity="runs \ud800\x00"))
+    assert load(shown.encode()).rounds[1].lines[0].activity == "runs \ufffd\x00"
 
 
 def test_before_anything_was_said() -> None:

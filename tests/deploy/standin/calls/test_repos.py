@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -69,6 +70,15 @@ async def test_a_branch_name_may_hold_slashes(standin: StandIn, api: Any, repo: 
     assert commit.body["sha"] == sha
     assert commit.body["commit"]["message"] == "second\n\nwhy"
     assert sorted(each["filename"] for each in commit.body["files"]) == ["a.py", "gone.txt"]
+
+
+async def test_a_branch_name_may_hold_anything_that_git_takes(standin: StandIn, api: Any, repo: Repo) -> None:
+    name = "--upload-pack=$(id)/`x`"
+    sha = await standin.commit(repo, name, {"a.py": "x"}, parent="main")
+    (ref, branch) = [await api("GET", f"/repos/octo/demo/{way}/{quote(name)}") for way in ("git/ref/heads", "branches")]
+    assert (ref.body["ref"], ref.body["object"]["sha"]) == (f"refs/heads/{name}", sha)
+    assert ref.body["url"].endswith("/git/refs/heads/--upload-pack%3D%24%28id%29/%60x%60")
+    assert (branch.body["name"], branch.body["commit"]["sha"]) == (name, sha)
 
 
 async def test_a_branch_that_is_not_there(standin: StandIn, api: Any, repo: Repo) -> None:
