@@ -2,7 +2,8 @@
 
 The program imports a worker once, and forks one for each line that it reads: ``step:/1`` dies after that step is
 journaled, ``before:3`` and ``after:3`` around the third effect on GitHub; an empty line lives. It prints the process id
-of each, and its status once it has ended. The settings come from the environment, as those of any worker.
+of each, and its status once it has ended. The settings come from the environment, as those of any worker. What it logs
+goes to standard error, as lines of JSON; what the oracles of its calls have found, as errors.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ import signal
 import sys
 from typing import Any
 
+from oracles.calls import Calls
+from oracles.canaries import Canaries
+
 from bot.publish import Publisher
 from bot.settings import load_settings
 from bot.store import LeasedWorker, Store
+from bot.telemetry import configure, log
 from deploy.pricing import prices
 from worker import main
 from worker.attempt import Office
@@ -59,11 +64,15 @@ def arm(kind: str, where: str) -> None:
 
 async def run() -> None:
     settings = load_settings(receiver=False)
+    canaries = Canaries(every_token=True)
+    canaries.add("the App's private key", settings.github_app_private_key.get_secret_value())
+    Calls(canaries, lambda oracle, words: log(__name__).error(oracle, words=words)).begin()
     store = await Store.connect(settings.redis_url or "")
     await main.run_worker(settings, store, main.Supplies(prices(settings.state_dir)), stop=asyncio.Event())
 
 
 LeasedWorker.lease_seconds = LEASE_SECONDS
+configure("json")
 for line in sys.stdin:
     if (child := os.fork()) == 0:
         if point := line.strip():

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from arq.constants import in_progress_key_prefix
+from oracles.court import Court
+from oracles.places import Place
 from redis.asyncio import Redis
 from telling import Ending, Story, finding, section, verdict
 
@@ -26,7 +28,7 @@ from bot.store.connection import PREFIX
 from deploy.standin import StandIn
 from deploy.store import EmbeddedStore
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HERE = Path(__file__).parent
 RESOLVED = finding(status="resolved")
@@ -46,12 +48,14 @@ class Town:
     github: StandIn
     store: Store
     settings: Settings
+    place: Place
 
     @property
     def environment(self) -> dict[str, str]:
         """The settings of a worker process."""
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": os.environ["HOME"],
             "GITHUB_APP_ID": self.github.app_id,
             "GITHUB_APP_PRIVATE_KEY": self.github.app_private_key,
             "GITHUB_API_URL": self.github.api_url,
@@ -62,8 +66,8 @@ class Town:
         }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def town(court: Court, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
     folder = tmp_path_factory.mktemp("town")
     seat = f"scripted:{folder / 'scenario.json'}"
     async with EmbeddedStore(folder / "store") as url, await StandIn.start(folder / "github") as github:
@@ -86,23 +90,30 @@ async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
         stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
         bot = asyncio.create_task(run_bot(settings, store, stop=stop, ready=port.set_result))
         github.webhook_url = f"http://127.0.0.1:{await port}/webhook"
-        yield Town(github, store, settings)
+        async with court.place(settings, github) as place:
+            yield Town(github, store, settings, place)
         stop.set()
         await bot
         await store.close()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def forge(town: Town) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the program that makes the workers."""
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def forge(
+    town: Town, court: Court, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run the program that makes the workers. What they log is judged with each story."""
     pipe = asyncio.subprocess.PIPE
     program = str(HERE / "mortal_worker.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, program, env=town.environment, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
-    )
+    log = tmp_path_factory.mktemp("forge") / "log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, program, env=town.environment, stdin=pipe, stdout=pipe, stderr=errors
+        )
+    court.logs[log] = 0
     yield process
     await asyncio.wait_for(process.communicate(b""), 30)
     assert process.returncode == 0
+    del court.logs[log]
 
 
 @asynccontextmanager
@@ -150,6 +161,13 @@ async def begin(town: Town, name: str, folder: Path) -> Story:
     return story
 
 
+async def over(town: Town, story: Story) -> Ending:
+    """Wait for the end, and until the worker has cleared up behind it."""
+    end = await story.ends()
+    assert await town.place.quiet() == []
+    return end
+
+
 async def told(story: Story, end: Ending) -> dict[str, Any]:
     """Return what stands on GitHub, without what differs from run to run: names, times, and what they go into."""
     seen: dict[str, str] = {}
@@ -177,14 +195,14 @@ async def told(story: Story, end: Ending) -> dict[str, Any]:
     }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def undisturbed(
     town: Town, forge: asyncio.subprocess.Process, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """Return the end of the story that nothing disturbs."""
     story = await begin(town, "undisturbed", tmp_path_factory.mktemp("calm"))
     async with worker(forge):
-        end = await story.ends()
+        end = await over(town, story)
     assert (await town.store.runs.state(end.run)).fence == 1
     return await told(story, end)
 
@@ -198,7 +216,7 @@ async def test_the_points_are_all_there(
     for point in (f"step:/{STEPS}", f"before:{EFFECTS + 1}"):
         story = await begin(town, f"past-{point[:4]}", tmp_path / point[:4])
         async with worker(forge, point) as ended:
-            await story.ends()
+            await over(town, story)
             assert not ended.done()
 
 
@@ -213,7 +231,7 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     if not point.startswith("step"):
         await runs_out(town)
     async with worker(forge):
-        end = await story.ends()
+        end = await over(town, story)
     assert end.state.status == "consensus", f"{end.check.title}\n{end.check.summary}"
     assert await told(story, end) == undisturbed
     assert (await town.store.runs.state(end.run)).fence == 2
