@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 from urllib.parse import quote
 
 import aiohttp
 import jwt
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from bot.github.client import Credential, GitHub, GitHubError, Unavailable, understood
@@ -299,11 +301,17 @@ class AppClient:
 
     def _sign(self, now: int) -> str:
         claims = {"iat": now - JWT_BACKDATED, "exp": now + JWT_SECONDS, "iss": self._settings.github_app_id}
-        key = self._settings.github_app_private_key.get_secret_value()
+        pem = self._settings.github_app_private_key.get_secret_value()
         try:
-            return jwt.encode(claims, key, algorithm="RS256")
+            return jwt.encode(claims, _signing_key(pem), algorithm="RS256")
         except (jwt.PyJWTError, ValueError, TypeError):
             raise AppUnknown(0, "The App's private key cannot be read: take the whole file that GitHub gave") from None
+
+
+@lru_cache(maxsize=1)
+def _signing_key(pem: str) -> Any:  # noqa: ANN401 - whatever kind of key it is: PyJWT refuses all but RSA's
+    """Read the App's private key. To check it takes far longer than to sign with it, so that is done once."""
+    return load_pem_private_key(pem.encode(), password=None)
 
 
 @contextmanager

@@ -40,7 +40,8 @@ def open_session(api_url: str = "") -> aiohttp.ClientSession:
     those of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` (OpenSSL reads them when the context is made).
     """
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
+        # An address of this machine without TLS needs no authorities, which take a while to read.
+        connector=aiohttp.TCPConnector(ssl=api_url.startswith("http://") or ssl.create_default_context()),
         cookie_jar=aiohttp.DummyCookieJar(),
         proxy=proxy_of(api_url),
         # Not `trust_env`: with it a ~/.netrc that knows GitHub would quarrel with the credential of every request.

@@ -208,12 +208,14 @@ class Hosting:
 
     async def commit(self, path: Path, name: str) -> str | None:
         """Return the commit that a branch, a ref without ``refs/``, a tag or a SHA names, branches first."""
-        for ref in (f"refs/heads/{name}", f"refs/{name}", f"refs/tags/{name}"):
-            if found := await self.line(path, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"):
-                return found
-        if re.fullmatch(r"[0-9a-f]{7,40}", name):
-            return await self.line(path, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return None
+        if "\n" in name:
+            return None
+        names = [f"refs/heads/{name}", f"refs/{name}", f"refs/tags/{name}"]
+        names += [name] if re.fullmatch(r"[0-9a-f]{7,40}", name) else []
+        asked = "".join(f"{each}^{{commit}}\n" for each in names)
+        told = await self.git(path, "cat-file", "--batch-check", stdin=asked.encode())
+        found = (re.fullmatch(rb"([0-9a-f]{40}) commit \d+", line) for line in told.split(b"\n"))
+        return next((each[1].decode() for each in found if each), None)
 
     async def move(self, path: Path, ref: str, new: str | None) -> None:
         """Point a ref at a commit; None deletes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from urllib.parse import quote
 
 from deploy.standin import change_shapes
 from deploy.standin.answers import Answer, Refused, not_found
@@ -47,7 +48,7 @@ async def get_ref(call: Call) -> Answer:
     body = {
         "ref": f"refs/{name}",
         "node_id": node("Ref", int(sha[:12], 16)),
-        "url": f"{git}/refs/{name}",
+        "url": f"{git}/refs/{quote(name)}",
         "object": {"sha": sha, "type": "commit", "url": f"{git}/commits/{sha}"},
     }
     return Answer(200, body)
@@ -66,7 +67,7 @@ async def get_branch(call: Call) -> Answer:
     body = {
         "name": name,
         "commit": change_shapes.commit(call.site.shapes, repo, commit),
-        "_links": {"self": url, "html": f"{call.site.shapes.repo_page(repo)}/tree/{name}"},
+        "_links": {"self": url, "html": f"{call.site.shapes.repo_page(repo)}/tree/{quote(name)}"},
         "protected": protected,
         "protection": {"enabled": protected},
         "protection_url": f"{url}/protection",
