@@ -17,7 +17,9 @@ from typing import Any, assert_never
 from pydantic import TypeAdapter
 
 from bot.github import GitHub, GitHubError, NotFound, verbs
+from bot.github.errors import MESSAGE_CHARS
 from bot.intents import Answer, CheckRun, Comment, Intent, Push, Reaction, dump_intent, load_intent, name_of, push_name
+from bot.redact import quotable
 from bot.store import Outbox, Writer
 
 UNPROCESSABLE = 422
@@ -64,7 +66,7 @@ def _digest(value: object) -> str:
 
 def _bare(intent: CheckRun, error: GitHubError) -> CheckRun:
     """Return a completed check run with nothing in it that GitHub might not take: it must not stay open for ever."""
-    summary = f"GitHub did not take the whole result: {error.message}."
+    summary = f"GitHub did not take the whole result: `{quotable(error.message, MESSAGE_CHARS)}`."
     return replace(intent, summary=summary, text="", annotations=(), actions=())
 
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from bot.main import run_bot
+from bot.redact import redact, visible
 from bot.settings import Settings, SettingsError, load_settings, local_settings
 from bot.store import Store, StoreAway, StoreRefused
 from bot.telemetry import configure
@@ -155,7 +156,8 @@ def _end(work: Coroutine[Any, Any, int]) -> NoReturn:
         if not sentences:
             raise
         for sentence in sentences:
-            click.echo(f"codex-debate: {sentence}", err=True)
+            # It may name what git, a path or a branch says.
+            click.echo(f"codex-debate: {redact(visible(sentence))}", err=True)
         code = 1
     sys.exit(code)
 

@@ -47,7 +47,7 @@ INSIDE = {path.as_posix() for path in MODULES if path.parts[:2] == ("worker", "i
 """Programs of their own, which run on a sandbox's Python."""
 IMPURE_IMPORTS = {"asyncio", "os", "subprocess", "socket", "time", "random", "aiohttp", "redis", "arq"}
 SHARED_GROUND = {
-    "worker/debate": {"flow", "task", "findings", "codecs", "brief", "document"},
+    "worker/debate": {"flow", "task", "findings", "codecs", "brief", "shown", "document"},
     "worker/outputs": {
         "report",
         "markdown",

@@ -103,6 +103,7 @@ async def test_metrics_count_deliveries_by_answer(receiver: Any) -> None:
     assert 'codex_debate_deliveries_total{status="401"} 1.0' in text
 
 
+@pytest.mark.threat("T1", 6)
 def test_a_short_secret_makes_no_receiver() -> None:
     async def missing() -> Sequence[str]:
         return ()

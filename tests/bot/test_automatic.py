@@ -89,6 +89,7 @@ async def test_other_actions_are_recorded_only_and_once(world: Any, action: str)
     assert len(world.standin.journal) == before
 
 
+@pytest.mark.threat("T2", 28)
 async def test_the_same_event_under_another_delivery_id_is_one_run(world: Any) -> None:
     await world.configure(ON)
     number = await opened(world)
@@ -150,8 +151,9 @@ async def test_a_base_that_is_not_named_is_skipped(world: Any) -> None:
     assert (check.conclusion, check.title) == ("skipped", check_runs.skipped_base("dev")[0])
 
 
+@pytest.mark.threat(59)
 async def test_a_fork_waits_for_approval_and_approving_starts_it(world: Any) -> None:
-    """threats.md, input 59: no automatic run for who comes from outside."""
+    """No automatic run for who comes from outside."""
     await world.configure(ON)
     number = await world.from_fork()
     await world.hear()

@@ -434,7 +434,7 @@ def test_what_the_help_tells_to_write_can_be_read(verb: str) -> None:
 
 
 # ---- threats.md, inputs 36 to 56 ------------------------------------------------------------------------------------
-# 40 to 43, 52 and 54 are decided where the event and its pull request are known: policy.py and its tests.
+# 40 to 43, 52 and 54 are decided where the event and its pull request are known: test_comments.py and others.
 
 REVIEW = "/codex-debate review"
 
@@ -493,11 +493,13 @@ def name_of(value: object) -> str:
     return getattr(value, "__name__", "") or ascii(value)[:40]
 
 
+@pytest.mark.threat("T4", 36, 37, 38, 39, 44, 45, 46, 47, 48, 49, 50, 51, 53, 55, 56)
 @pytest.mark.parametrize(("number", "outcome", "text"), INPUTS, ids=name_of)
-def test_the_hostile_inputs(number: int, outcome: Callable[[str], bool], text: str) -> None:
+def test_command_corpus(number: int, outcome: Callable[[str], bool], text: str) -> None:
     assert outcome(text), number
 
 
+@pytest.mark.threat(51)
 def test_input_51_a_line_that_ends_within_a_name() -> None:
     """What is left is the name of a branch, and is looked up as one; a name that holds the end is never made."""
     assert options(f"{REVIEW} --base=a\nb") == Review(base="a")
@@ -509,6 +511,7 @@ def test_every_input_that_the_parser_decides_has_its_row() -> None:
     assert {number for number, _, _ in INPUTS} == decided
 
 
+@pytest.mark.threat(47)
 def test_input_47_gets_one_short_answer_that_does_not_repeat_it() -> None:
     for number, _, text in INPUTS:
         if number == 47 and not ignored(text):
@@ -517,6 +520,7 @@ def test_input_47_gets_one_short_answer_that_does_not_repeat_it() -> None:
             assert not re.search(r"x{9}|y{9}|\"{9}|“{9}|(--x ){2}", reply)
 
 
+@pytest.mark.threat(47)
 def test_input_47_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     words: list[int] = []
 
@@ -535,11 +539,13 @@ def test_input_47_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(words) == 2, "the first flag that is repeated ends it"
 
 
+@pytest.mark.threat(48)
 def test_input_48_is_kept_as_text() -> None:
     text = options(f'{REVIEW} --rationale "$(touch /tmp/x); `id` | nc"')
     assert text == Review(rationale="$(touch /tmp/x); `id` | nc")
 
 
+@pytest.mark.threat(56)
 def test_input_56_leaves_nothing_that_breaks_a_line() -> None:
     for number, outcome, text in INPUTS:
         if number == 56 and outcome is started:

@@ -96,6 +96,7 @@ async def test_another_base_must_be_a_branch(world: Any) -> None:
     assert (await world.started()).base_ref == "dev"
 
 
+@pytest.mark.threat("T9", 49, 51)
 @pytest.mark.parametrize("base", ["--upload-pack=touch /tmp/x", "refs/heads/main", "main~1"])
 async def test_a_base_that_git_might_misread_is_refused_without_a_look(world: Any, base: str) -> None:
     await world.say(f'/codex-debate review --base="{base}"')
@@ -103,8 +104,9 @@ async def test_a_base_that_git_might_misread_is_refused_without_a_look(world: An
     assert world.replies()[0].startswith("`--base` takes the name of a branch")
 
 
+@pytest.mark.threat(52, 53)
 async def test_a_base_is_a_branch_of_this_repository(world: Any) -> None:
-    """threats.md, inputs 52 and 53: no commit that only a fork has, and a branch before a tag of its name."""
+    """No commit that only a fork has, and a branch before a tag of its name."""
     number = await world.from_fork()
     impostor = world.head(number)
     await world.say(f"/codex-debate review --base {impostor}")
@@ -118,8 +120,8 @@ async def test_a_base_is_a_branch_of_this_repository(world: Any) -> None:
     assert (await world.started()).base_ref == "dev"
 
 
+@pytest.mark.threat(56, 155)
 async def test_what_a_command_says_never_breaks_a_line_of_the_log(world: Any) -> None:
-    """threats.md, input 56."""
     out, root = io.StringIO(), logging.getLogger()
     handlers, level = root.handlers[:], root.level
     configure("json", stream=out)
@@ -173,7 +175,8 @@ async def test_a_second_waits_a_third_is_not_kept_and_a_repetition_is_told(world
 # ---- Who may --------------------------------------------------------------------------------------------------------
 
 
-async def test_bots_apps_and_organisations_are_not_heard(world: Any) -> None:
+@pytest.mark.threat("T6", 42, 43, 64, 74)
+async def test_bot_ignored(world: Any) -> None:
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
     for kind in ("Bot", "Organization", "Mannequin"):
@@ -191,15 +194,28 @@ async def test_bots_apps_and_organisations_are_not_heard(world: Any) -> None:
     assert len(world.standin.journal) == 0, "nothing was asked"
 
 
-async def test_we_never_answer_ourselves_even_if_the_operator_lists_us(world: Any) -> None:
+@pytest.mark.threat("T6", 42)
+async def test_self_loop(world: Any) -> None:
+    """What we write comes back to us: it is not heard, even where the operator lists us."""
     world.use(bots=(world.standin.bot.id,))
     await world.standin.comment(world.repo, world.number, "/codex-debate", login=world.standin.bot.login)
     await world.hear()
     assert world.outcomes() == {"ignored": 1}
+    await world.say("/codex-debate reviw")
+    (own, reply) = (world.standin.deliveries[-1].payload, world.replies()[-1])
+    assert own["comment"]["body"] == reply
+    assert "`/codex-debate review`" in reply
+    own["comment"]["body"] = "/codex-debate review"  # as if a reply had ever begun with a command
+    for payload in (world.standin.deliveries[-1].payload, own):
+        await world.hear(payload, name="issue_comment")
+    assert world.outcomes() == {"ignored": 3, "refused": 1}
+    assert world.replies()[1:] == [reply]
+    assert world.checks() == []
 
 
+@pytest.mark.threat("T7", 69)
 async def test_an_outsiders_pull_request_needs_the_approval_of_exactly_its_commit(world: Any) -> None:
-    """threats.md T7 and input 69: the reply is the line to paste, and pasting it starts the debate."""
+    """The reply is the line to paste, and pasting it starts the debate."""
     number = await world.from_fork()
     comment = await world.say("/codex-debate", number=number)
     assert world.reactions(comment) == ["confused"]
@@ -218,6 +234,7 @@ async def test_an_outsiders_pull_request_needs_the_approval_of_exactly_its_commi
     assert run.authority.login == "mona"
 
 
+@pytest.mark.threat("T7")
 async def test_an_approval_covers_every_command_on_its_commit_and_dies_with_it(world: Any) -> None:
     number = await world.from_fork()
     head = world.head(number)
@@ -242,6 +259,7 @@ async def test_approving_what_is_not_the_head_starts_nothing(world: Any) -> None
     assert world.checks() == []
 
 
+@pytest.mark.threat("T5")
 async def test_an_outsider_cannot_approve_himself(world: Any) -> None:
     number = await world.from_fork()
     head = world.head(number)
@@ -276,8 +294,8 @@ async def test_a_configuration_with_a_fault_is_told_and_starts_nothing(world: An
     assert (await world.started()).number == world.number
 
 
+@pytest.mark.threat(54)
 async def test_a_draft(world: Any) -> None:
-    """threats.md, input 54."""
     await world.standin.set_draft(world.repo, world.number, draft=True)
     await world.say("/codex-debate")
     assert world.replies() == [replies.draft(world.number, "main")]
@@ -311,8 +329,9 @@ async def test_each_help_is_given_to_readers_once_an_hour(world: Any) -> None:
     assert status.startswith("`/codex-debate status` is not in this version")
 
 
+@pytest.mark.threat("T33")
 async def test_a_reader_gets_no_reply_for_each_thing_that_he_invents(world: Any) -> None:
-    """threats.md T33: what was not understood is answered once an hour, whatever it was."""
+    """What was not understood is answered once an hour, whatever it was."""
     for word in ("zz1q", "zz2q", "zz3q"):
         await world.say(f"/codex-debate help {word}", login="hubot")
         await world.say(f"/codex-debate status {word}", login="hubot")
@@ -361,6 +380,7 @@ async def test_what_is_no_command_costs_nothing(world: Any, text: str) -> None:
     assert world.standin.journal == []
 
 
+@pytest.mark.threat(54)
 async def test_a_closed_pull_request(world: Any) -> None:
     await world.standin.close_pull_request(world.repo, world.number)
     await world.say("/codex-debate")
@@ -368,12 +388,14 @@ async def test_a_closed_pull_request(world: Any) -> None:
     assert world.checks() == []
 
 
+@pytest.mark.threat(54)
 async def test_a_merged_pull_request(world: Any) -> None:
     await world.standin.merge_pull_request(world.repo, world.number)
     await world.say("/codex-debate")
     assert world.replies() == [replies.not_open(world.number, merged=True)]
 
 
+@pytest.mark.threat(54)
 async def test_a_locked_pull_request(world: Any) -> None:
     await world.standin.lock(world.repo, world.number)
     await world.say("/codex-debate")
@@ -381,6 +403,7 @@ async def test_a_locked_pull_request(world: Any) -> None:
     assert world.checks() == []
 
 
+@pytest.mark.threat(54)
 async def test_a_review_on_an_issue_asks_for_the_number(world: Any) -> None:
     issue = world.standin.create_issue(world.repo, "A question")
     await world.say("/codex-debate review", number=issue)
@@ -389,6 +412,7 @@ async def test_a_review_on_an_issue_asks_for_the_number(world: Any) -> None:
     ]
 
 
+@pytest.mark.threat(41)
 async def test_a_comment_that_was_deleted_meanwhile_starts_nothing(world: Any) -> None:
     comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
@@ -409,8 +433,10 @@ async def test_a_comment_that_was_deleted_meanwhile_gets_no_reply(world: Any) ->
 # ---- When GitHub or the store is away -------------------------------------------------------------------------------
 
 
-async def test_a_permission_that_cannot_be_read_counts_as_none(world: Any) -> None:
-    world.standin.fail_next("GET", "/repos/octo-org/tidebook/collaborators", status=403)
+@pytest.mark.threat("T5", 71)
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_permission_that_cannot_be_read_counts_as_none(world: Any, status: int) -> None:
+    world.standin.fail_next("GET", "/repos/octo-org/tidebook/collaborators", status=status, times=100)
     await world.say("/codex-debate")
     assert world.checks() == []
     assert world.replies()[0].startswith("Debates are started by people who can write")

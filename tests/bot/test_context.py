@@ -68,10 +68,10 @@ async def test_a_permission_that_github_does_not_show_is_none(world: Any, scene:
     assert await permission(scene, "mona") is None
 
 
+@pytest.mark.threat(67)
 async def test_a_pull_request_of_another_repository_under_the_old_name_is_none_of_ours(
     world: Any, scene: Scene
 ) -> None:
-    """threats.md, input 67."""
     found = await pull(scene, world.number)
     assert found is not None
     assert found.number == world.number

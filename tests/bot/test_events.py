@@ -125,8 +125,9 @@ def test_an_account_that_does_not_say_what_it_is_is_nobody(place: str) -> None:
     assert parse("issue_comment", payload) is None
 
 
+@pytest.mark.threat("T2")
 def test_only_a_whole_installation_makes_an_event_of_installations() -> None:
-    """A captured body of another event has no `app_id`: its name is not signed (threats.md T2)."""
+    """A captured body of another event has no `app_id`: its name is not signed."""
     assert parse("installation", {"action": "deleted", "installation": {"id": 3}}) is None
     assert parse("installation", COMMENT | {"action": "deleted"}) is None
 
@@ -141,6 +142,7 @@ def test_unknown_events_are_none(name: str) -> None:
     assert parse(name, COMMENT) is None
 
 
+@pytest.mark.threat("T2", 29)
 def test_a_body_of_another_event_is_no_event() -> None:
     assert parse("pull_request", COMMENT) is None
     assert parse("issue_comment", PULL) is None

@@ -36,11 +36,12 @@ async def test_while_github_is_away_the_event_waits_and_is_then_given_up(world: 
     assert world.outcomes() == {"given up": 1}
 
 
+@pytest.mark.threat("T5", 71)
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"drop": True}, {"hang": True}])
 async def test_a_permission_that_cannot_be_asked_for_is_no_permission_and_that_is_told(
     world: Any, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """threats.md, input 71: tried again, then refused."""
+    """Tried again, then refused."""
     monkeypatch.setattr(wire, "REQUEST_SECONDS", 0.1 if "hang" in fault else wire.REQUEST_SECONDS)
     comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
@@ -74,8 +75,8 @@ async def test_an_installation_that_is_gone_ends_quietly(world: Any) -> None:
     assert world.outcomes() == {"not installed": 1}
 
 
+@pytest.mark.threat(32)
 async def test_an_installation_that_does_not_own_the_repository_is_dropped(world: Any) -> None:
-    """threats.md, input 32."""
     other = await world.standin.create_repository("elsewhere/tidebook")
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = copy.deepcopy(world.standin.deliveries[-1].payload)
@@ -92,8 +93,8 @@ def removed(world: Any, action: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.threat(31)
 async def test_a_suspended_installation_ends_its_runs(world: Any) -> None:
-    """threats.md, input 31."""
     await world.say("/codex-debate")
     await world.say("/codex-debate review --no-commit")
     run = await world.started()
@@ -107,8 +108,9 @@ async def test_a_suspended_installation_ends_its_runs(world: Any) -> None:
     assert await world.store.runs.get(run.id) == run, "it may come back"
 
 
+@pytest.mark.threat(31)
 async def test_a_removed_installation_is_forgotten_once_its_runs_have_ended(world: Any) -> None:
-    """threats.md, input 31: jobs end cancelled, data is purged."""
+    """Jobs end cancelled, data is purged."""
     await world.say("/codex-debate")
     run = await world.started()
     payload = removed(world, "deleted")
@@ -133,8 +135,9 @@ async def test_a_run_that_never_ends_does_not_keep_the_data(world: Any) -> None:
 
 
 @pytest.mark.parametrize("action", ["deleted", "suspend"])
+@pytest.mark.threat("T2")
 async def test_an_installation_that_is_there_is_not_believed_to_be_gone(world: Any, action: str) -> None:
-    """The name of an event is not signed (threats.md T2), and what was taken away may be back."""
+    """The name of an event is not signed, and what was taken away may be back."""
     await world.say("/codex-debate")
     run = await world.started()
     with pytest.raises(TryAgain):
@@ -147,8 +150,9 @@ async def test_an_installation_that_is_there_is_not_believed_to_be_gone(world: A
 
 
 @pytest.mark.parametrize("name", ["installation", "installation_repositories"])
+@pytest.mark.threat("T2", 29)
 async def test_another_events_body_removes_nothing(world: Any, name: str) -> None:
-    """A captured body is signed, and its event's name is not (threats.md T2, input 29)."""
+    """A captured body is signed, and its event's name is not."""
     await world.say("/codex-debate")
     run = await world.started()
     await world.standin.comment(world.repo, world.number, "words", login="mona")

@@ -73,8 +73,9 @@ def login_of(who: Identity) -> str:
     return "asker[bot]" if who.type == "Bot" else "asker"
 
 
+@pytest.mark.threat("T5", "T6", 43, 57, 58, 59, 60, 61, 62, 64, 65, 74)
 @pytest.mark.parametrize("who", IDENTITIES, ids=lambda who: who.name)
-async def test_who_may_start_a_debate(world: Any, who: Identity) -> None:
+async def test_authz_matrix(world: Any, who: Identity) -> None:
     kind = who.type if who.type in {"User", "Bot", "Organization"} else "User"
     user = world.standin.create_user(login_of(who), kind)
     world.standin.set_permission(world.repo, user.login, who.role)
@@ -101,9 +102,10 @@ async def test_who_may_start_a_debate(world: Any, who: Identity) -> None:
     assert (approver is not None) == approves
 
 
+@pytest.mark.threat("T5", 59)
 @pytest.mark.parametrize("who", [each for each in IDENTITIES if each.type == "User" and each.heard], ids=str)
 async def test_whose_pull_request_is_debated_by_itself(world: Any, who: Identity) -> None:
-    """Input 59: of nobody who could not have commanded it."""
+    """Of nobody who could not have commanded it."""
     await world.configure("auto: {on: [opened]}\n")
     world.standin.create_user("asker")
     world.standin.set_permission(world.repo, "asker", who.role)
@@ -116,8 +118,9 @@ async def test_whose_pull_request_is_debated_by_itself(world: Any, who: Identity
     assert [check.conclusion for check in world.checks()] == [None if who.starts else "neutral"]
 
 
+@pytest.mark.threat("T5", 74)
 async def test_nobody_is_not_heard(world: Any) -> None:
-    """Input 74: a ghost's comment has no author."""
+    """A ghost's comment has no author."""
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     for field in ("sender", "user"):
         for value in (None, {}, {"id": None, "login": "ghost"}, {"id": 10137}, "ghost"):
@@ -128,8 +131,8 @@ async def test_nobody_is_not_heard(world: Any) -> None:
     assert world.checks() == []
 
 
+@pytest.mark.threat("T5", 66)
 async def test_a_login_that_another_person_registered_gives_nothing(world: Any) -> None:
-    """Input 66."""
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="hubot")
     payload = world.standin.deliveries[-1].payload
     world.standin.rename_user("hubot", "hubot-old")
@@ -139,8 +142,9 @@ async def test_a_login_that_another_person_registered_gives_nothing(world: Any) 
     assert world.checks() == []
 
 
+@pytest.mark.threat(57)
 async def test_who_may_not_is_told_once_a_day_on_a_pull_request(world: Any) -> None:
-    """Input 57: at most one fixed reply, and no mention."""
+    """At most one fixed reply, and no mention."""
     for login in ("hubot", "octocat"):
         if login == "octocat":
             world.standin.create_user(login)

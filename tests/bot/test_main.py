@@ -76,8 +76,9 @@ async def test_a_store_that_is_away_is_named(world: Any, monkeypatch: pytest.Mon
             assert "The store does not answer." in await response.text()
 
 
+@pytest.mark.threat("T35")
 async def test_what_a_worker_lacks_is_named(world: Any) -> None:
-    """threats.md T35: a worker without isolation does not hide it."""
+    """A worker without isolation does not hide it."""
     await world.store.health.report("worker", ("Isolation is missing: user namespaces are off.",))
     async with (
         running(world.bot.settings, world.store) as port,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from hostile_refs import REFUSED_BRANCHES
 from pydantic import ValidationError
 
 from bot.config import COMMENT_AGENTS, OPERATOR_AGENTS
@@ -23,51 +24,13 @@ from bot.options import (
 )
 
 MODELS = get_args(Options)
-REFUSED_BRANCHES = [
-    # Options of git (threats.md, inputs 49 and 50; T9).
-    *("--upload-pack=touch /tmp/x", "--output=/tmp/x", "--upload-pack=x", "-x", "--", "-", "-O/tmp/x", "--exec=x"),
-    # Revisions and ranges (input 51).
-    *("a..b", "a...b", "..", "@{-1}", "@{u}", "main@{1}", "HEAD~1", "HEAD^", "HEAD", "@", ":/t", "^x", "x^{/r}", "x^!"),
-    *("main~2", "main^{tree}", ":main", "main:README.md", "a^-1"),
-    # Full names, refspecs, and what is no name of a branch (inputs 51 and 53).
-    *("refs/pull/1/head", "refs/heads/main", "refs/tags/v1", "refs/", "main:refs/heads/x", "+main", "+a:b", "*", "a*"),
-    *("x.lock", "x.lock/y", "x/", "/x", "//", "a//b", ".", ".a", "a/.b", "a.", "a/b.", "", "x" * 201, "x" * 300),
-    # Characters that some reader takes for something else.
-    *(
-        "a\x00b",
-        "a\nb",
-        "a\rb",
-        "a b",
-        "a\tb",
-        "a\\b",
-        "a?",
-        "a[b",
-        "a{b",
-        "%2e%2e",
-        "a;b",
-        "$(id)",
-        "`id`",
-        "a|b",
-        "a&b",
-    ),
-    *(
-        "ma\u0456n",
-        "main\u200b",
-        "\u202emain",
-        "main\u00a0",
-        "ma\u00efn",
-        "a\x1b[31m",
-        "~/x",
-        "https://example.com/x.git",
-    ),
-    *("ext::sh", "file:///x", "host:path", "'main'", '"main"', "<x>", "\ud800"),
-]
 TAKEN_BRANCHES = [
     *("main", "release/2.15", "a-b_c.d", "feature/@x", "0123abc", "v1.0", "a=b", "x#1", "c++", "x" * 200, "a/-b"),
     *("heads/main", "lock", "x.locks", "FETCH_HEAD"),
 ]
 
 
+@pytest.mark.threat("T9", 49, 50, 51, 53)
 @pytest.mark.parametrize("name", REFUSED_BRANCHES, ids=ascii)
 def test_what_git_might_take_for_something_else_is_no_branch(name: str) -> None:
     assert not is_branch_name(name)

@@ -52,6 +52,7 @@ def test_every_other_signature_is_refused(signatures: list[str]) -> None:
     assert not signed(BODY, signatures, SECRET)
 
 
+@pytest.mark.threat("T1", 6)
 def test_an_empty_secret_signs_nothing() -> None:
     assert not signed(BODY, [sign(BODY, "")], "")
 

@@ -72,10 +72,12 @@ def test_others_are_not(author: Actor, sender: Actor | None) -> None:
     assert hears(replace(EVENT, author=author, sender=sender or author), (), None) is not None
 
 
+@pytest.mark.threat("T5", 43)
 def test_what_was_written_through_an_app_is_not() -> None:
     assert hears(replace(EVENT, via_app=True), (), None) == Ignore("written through an App")
 
 
+@pytest.mark.threat("T6", 42, 64, 65)
 def test_a_bot_is_heard_by_its_number_alone_and_we_never_hear_ourselves() -> None:
     bot = Actor(226755743, "helper[bot]", "Bot")
     event = replace(EVENT, author=bot, sender=bot, via_app=True)
@@ -119,8 +121,8 @@ def test_a_review_starts() -> None:
     assert based.base == "dev"
 
 
+@pytest.mark.threat(54)
 def test_a_draft_is_refused_unless_the_configuration_says_otherwise() -> None:
-    """threats.md, input 54."""
     facts = replace(FACTS, pull=PULL.model_copy(update={"draft": True}))
     assert said(facts) == (
         "Pull request 12 is a draft; nothing was started. Mark it as ready for review, then write the command again. "
@@ -223,9 +225,10 @@ def test_pull_requests_that_are_not_reviewed(change: dict[str, object], part: st
 STRANGERS = [None, Permission(level="read", user_id=8), Permission(level="write", user_id=9)]
 
 
+@pytest.mark.threat(69)
 @pytest.mark.parametrize("author", STRANGERS)
 def test_an_author_who_cannot_write_is_an_outsider(author: Permission | None) -> None:
-    """threats.md, input 69: the reply is the line to paste."""
+    """The reply is the line to paste."""
     assert not inside(PULL, author)
     assert said(replace(FACTS, author_permission=author)) == (
         "This pull request comes from outside, so a debate needs a maintainer's approval of exactly this commit. After "

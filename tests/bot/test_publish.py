@@ -324,7 +324,7 @@ async def test_a_result_that_github_does_not_take_is_told_without_its_parts(publ
     await publisher.publish(check("completed", text="words", annotations=tuple(annotation(line) for line in range(60))))
     (only,) = hub.checks.values()
     assert (only["status"], only["conclusion"], only["annotations"]) == ("completed", "success", [])
-    assert only["output"]["summary"].startswith("GitHub did not take the whole result: Invalid annotation.")
+    assert only["output"]["summary"].startswith("GitHub did not take the whole result: `Invalid annotation`.")
     assert "text" not in only["output"]
     hub.writes.clear()
     await publisher.publish(check("completed", text="words"))
@@ -347,8 +347,8 @@ async def test_a_comment_is_created_once_and_sent_when_its_bytes_change(publishe
     assert len(hub.writes) == 2
 
 
+@pytest.mark.threat("T28", 144)
 async def test_a_comment_of_another_with_our_marks_is_left_alone(publisher: Publisher, hub: Hub) -> None:
-    """threats.md T28, test_forged_marker."""
     forged = hub.say(5, comment().body)
     other_run = hub.say(BOT, "round 1 · run `zzzzzzzz`")
     made = await publisher.publish(comment("round 2"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from bot.events import Actor, CommentCreated, Repository
 from bot.github.verbs import Account, PullRequest, RepositoryRef, Side
 from bot.options import Review
@@ -56,8 +58,9 @@ def test_flags_and_settings() -> None:
     assert made(Review(), claude_model="m").seats["author"].model == "m"
 
 
+@pytest.mark.threat(73)
 def test_the_operators_ceiling_holds() -> None:
-    """threats.md, input 73: whoever owns the repository."""
+    """Whoever owns the repository."""
     assert made(Review(max_rounds=9), max_rounds=4).ceilings.rounds == 4
 
 
@@ -81,8 +84,8 @@ def test_it_stands_on_the_commanders_permission_and_knows_the_own_base() -> None
     assert (run.base_ref, run.own_base, run.fork, run.approved) == ("dev", "main", False, False)
 
 
+@pytest.mark.threat("T8")
 def test_a_forks_changes_are_never_committed_here() -> None:
-    """threats.md T8."""
     fork = PULL.model_copy(update={"head": Side(ref="retry", sha="a" * 40, repo=RepositoryRef(id=43, full_name="h/t"))})
     for pull in (fork, PULL.model_copy(update={"head": Side(ref="retry", sha="a" * 40)})):
         run = made(Review(), pull=pull)

@@ -101,6 +101,7 @@ def test_a_base_that_is_not_named_is_skipped() -> None:
     assert show.summary.startswith("`auto.base` does not name `main`; nothing was started.")
 
 
+@pytest.mark.threat(59, 60, 61)
 @pytest.mark.parametrize(
     "facts",
     [
@@ -113,7 +114,6 @@ def test_a_base_that_is_not_named_is_skipped() -> None:
     ],
 )
 def test_an_outsiders_waits_for_approval_of_its_commit(facts: Facts) -> None:
-    """threats.md, inputs 59 to 61."""
     show = shown(facts)
     assert (show.status, show.conclusion) == (Status.WAITING_APPROVAL, "neutral")
     assert show.title == "Waiting for a maintainer's approval"

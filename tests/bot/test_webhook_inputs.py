@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from bot import listen
 from bot.body import BODY_LIMIT
 
 ROOT = Path(__file__).parents[2]
+ZEROS = "sha256=" + "0" * 64
 UNSIGNED = (401, "The signature is missing or does not match.")
 NO_JSON = (400, "The body is not JSON as GitHub writes it.")
 NO_EVENT = (400, "The header X-GitHub-Event is missing or not an event's name.")
@@ -51,44 +53,42 @@ def changed(body: bytes, path: str, value: object) -> bytes:
 # ---- The signature --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["zeros", "another secret", "another body", "empty", "none"])
-async def test_input_1_a_wrong_signature(receiver: Any, kind: str) -> None:
-    signature = {
-        "zeros": "sha256=" + "0" * 64,
-        "another secret": receiver.sign(secret="t" * 32),
-        "another body": receiver.sign(receiver.body + b" "),
-        "empty": "",
-        "none": None,
-    }[kind]
-    assert await receiver.post(X_Hub_Signature_256=signature) == UNSIGNED
+SIGNATURES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "1 zeros": lambda _: {"X_Hub_Signature_256": ZEROS},
+    "1 another secret": lambda it: {"X_Hub_Signature_256": it.sign(secret="t" * 32)},
+    "1 another body": lambda it: {"X_Hub_Signature_256": it.sign(it.body + b" ")},
+    "1 empty": lambda _: {"X_Hub_Signature_256": ""},
+    "1 none": lambda _: {"X_Hub_Signature_256": None},
+    "2 SHA-1 alone": lambda it: {"X_Hub_Signature_256": None, "X_Hub_Signature": it.sign(algorithm="sha1")},
+    "2 SHA-1 beside a wrong one": lambda it: {
+        "X_Hub_Signature_256": ZEROS,
+        "X_Hub_Signature": it.sign(algorithm="sha1"),
+    },
+    "2 SHA-256 in the header of SHA-1": lambda it: {"X_Hub_Signature_256": None, "X_Hub_Signature": it.sign()},
+    "3 SHA-1 in the header of SHA-256": lambda it: {"X_Hub_Signature_256": it.sign(algorithm="sha1")},
+    "4 all upper case": lambda it: {"X_Hub_Signature_256": it.sign().upper()},
+    "4 its name in upper case": lambda it: {"X_Hub_Signature_256": "SHA256=" + it.sign()[7:]},
+    "4 its digits in upper case": lambda it: {"X_Hub_Signature_256": "sha256=" + it.sign()[7:].upper()},
+    "4 not ASCII": lambda it: {"X_Hub_Signature_256": "sha256=\xe9" + it.sign()[8:]},
+    "5 the right one first": lambda it: {"X_Hub_Signature_256": [it.sign(), ZEROS]},
+    "5 the right one last": lambda it: {"X_Hub_Signature_256": [ZEROS, it.sign()]},
+    "5 the right one twice": lambda it: {"X_Hub_Signature_256": [it.sign(), it.sign()]},
+    "5 two in one header": lambda it: {"X_Hub_Signature_256": f"{it.sign()}, {ZEROS}"},
+}
+"""What stands in place of the signature of a good delivery, by the input's number."""
+
+
+@pytest.mark.threat("T1", 1, 2, 3, 4, 5)
+@pytest.mark.parametrize("variant", SIGNATURES)
+async def test_signature_matrix(receiver: Any, variant: str) -> None:
+    assert await receiver.post(**SIGNATURES[variant](receiver)) == UNSIGNED
     assert receiver.queue.jobs == {}
+    assert await receiver.post() == (202, "Accepted."), "its own signature is all that it lacked"
 
 
-async def test_input_2_a_sha1_signature_alone(receiver: Any) -> None:
-    sha1 = receiver.sign(algorithm="sha1")
-    assert await receiver.post(X_Hub_Signature_256=None, X_Hub_Signature=sha1) == UNSIGNED
-
-
-async def test_input_3_a_sha1_signature_in_the_other_header(receiver: Any) -> None:
-    assert await receiver.post(X_Hub_Signature_256=receiver.sign(algorithm="sha1")) == UNSIGNED
-
-
-async def test_input_4_a_signature_in_other_letters(receiver: Any) -> None:
-    good = receiver.sign()
-    for signature in (good.upper(), "SHA256=" + good[7:], "sha256=" + good[7:].upper(), "sha256=\xe9" + good[8:]):
-        assert await receiver.post(X_Hub_Signature_256=signature) == UNSIGNED
-
-
-async def test_input_5_two_signatures(receiver: Any) -> None:
-    good, bad = receiver.sign(), "sha256=" + "0" * 64
-    for pair in ([good, bad], [bad, good], [good, good]):
-        assert await receiver.post(X_Hub_Signature_256=pair) == UNSIGNED
-    assert await receiver.post(X_Hub_Signature_256=f"{good}, {bad}") == UNSIGNED
-    assert receiver.queue.jobs == {}
-
-
+@pytest.mark.threat("T1", 6)
 @pytest.mark.parametrize("secret", ["", "s" * 31])
-def test_input_6_no_process_starts_with_a_secret_that_is_none(secret: str, tmp_path: Path) -> None:
+def test_empty_secret_refuses_start(secret: str, tmp_path: Path) -> None:
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     environment = os.environ | {
@@ -107,21 +107,25 @@ def test_input_6_no_process_starts_with_a_secret_that_is_none(secret: str, tmp_p
 # ---- Ids and types --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat(7)
 @pytest.mark.parametrize("name", [None, "", "x" * 4096, "../x", "Issue_comment", "issue comment", ["ping", "ping"]])
 async def test_input_7_a_wrong_event_name(receiver: Any, name: Any) -> None:
     assert await receiver.post(X_GitHub_Event=name) == NO_EVENT
 
 
+@pytest.mark.threat(8)
 @pytest.mark.parametrize("delivery", [None, "", "1", "no-uuid", "{d539cd74-4e2f-4007-8b8f-f4d8ad72fb77}", "x" * 7000])
 async def test_input_8_a_wrong_delivery_id(receiver: Any, delivery: str | None) -> None:
     assert await receiver.post(X_GitHub_Delivery=delivery) == NO_DELIVERY
     assert receiver.queue.jobs == {}
 
 
+@pytest.mark.threat(8)
 async def test_input_8_a_delivery_id_of_10_kb_is_no_request_at_all(receiver: Any) -> None:
     assert await receiver.post(X_GitHub_Delivery="x" * 10_240) == MALFORMED
 
 
+@pytest.mark.threat(9)
 @pytest.mark.parametrize(
     "kind", [None, "", "text/plain", "multipart/form-data; boundary=x", "application/jsonp", "application/json, text/x"]
 )
@@ -129,26 +133,31 @@ async def test_input_9_a_wrong_type(receiver: Any, kind: str | None) -> None:
     assert await receiver.post(Content_Type=kind) == WRONG_TYPE
 
 
+@pytest.mark.threat(9)
 async def test_input_9_two_types_are_no_request_at_all(receiver: Any) -> None:
     assert await receiver.post(Content_Type=["application/json", "text/plain"]) == MALFORMED
 
 
+@pytest.mark.threat(10)
 @pytest.mark.parametrize("form", [b"payload=%7B%7D", b"other=1"])
 async def test_input_10_a_form(receiver: Any, form: bytes) -> None:
     assert await receiver.post(form, Content_Type="application/x-www-form-urlencoded") == WRONG_TYPE
 
 
+@pytest.mark.threat(11)
 @pytest.mark.parametrize("charset", ["utf-16", "bogus", "latin-1", "utf-8; charset=utf-16"])
 async def test_input_11_another_charset(receiver: Any, charset: str) -> None:
     assert await receiver.post(Content_Type=f"application/json; charset={charset}") == WRONG_TYPE
 
 
+@pytest.mark.threat("T3", 12)
 @pytest.mark.parametrize("coding", ["gzip", "identity", "br", ""])
 async def test_input_12_an_encoded_body_is_not_inflated(receiver: Any, coding: str) -> None:
     bomb = gzip.compress(b"0" * 10_000_000)
     assert await receiver.post(bomb, Content_Encoding=coding) == ENCODED
 
 
+@pytest.mark.threat("T3", 13)
 async def test_input_13_a_body_that_says_that_it_is_too_large_is_not_read(receiver: Any) -> None:
     """Nothing of the body is sent, so nothing of it can have been waited for."""
     assert receiver.answer(await receiver.send(receiver.head(Content_Length=str(BODY_LIMIT + 1)))) == TOO_LARGE
@@ -157,37 +166,44 @@ async def test_input_13_a_body_that_says_that_it_is_too_large_is_not_read(receiv
 # ---- JSON -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T3", 19)
 @pytest.mark.parametrize("levels", [65, 2_000, 100_000])
 async def test_input_19_deep_json(receiver: Any, levels: int) -> None:
     assert await receiver.post(b'{"a":' * levels + b"1" + b"}" * levels) == NO_JSON
 
 
+@pytest.mark.threat(20)
 @pytest.mark.parametrize("raw", [b'{"action":"created","action":"edited"}', b'{"a":{"b":1,"\\u0062":1}}'])
 async def test_input_20_a_key_twice(receiver: Any, raw: bytes) -> None:
     assert await receiver.post(raw) == NO_JSON
 
 
+@pytest.mark.threat(21)
 @pytest.mark.parametrize("raw", [b'{"a":"\xff"}', b'{"a":"\xed\xa0\x80"}', '{"a":1}'.encode("utf-16")])
 async def test_input_21_no_utf_8(receiver: Any, raw: bytes) -> None:
     assert await receiver.post(raw) == NO_JSON
 
 
+@pytest.mark.threat(22)
 async def test_input_22_half_a_surrogate_pair_is_replaced(receiver: Any) -> None:
     raw = receiver.body.replace(b"/codex-debate", b"\\ud800")
     assert await receiver.post(raw) == (202, "Accepted.")
     assert json.loads(next(iter(receiver.queue.jobs.values()))[1])["comment"]["body"] == "\ufffd"
 
 
+@pytest.mark.threat(23)
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"9" * 5000])
 async def test_input_23_no_number(receiver: Any, number: bytes) -> None:
     assert await receiver.post(b'{"a":' + number + b"}") == NO_JSON
 
 
+@pytest.mark.threat(24)
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'"x"', b"5", b"null"])
 async def test_input_24_no_object(receiver: Any, raw: bytes) -> None:
     assert await receiver.post(raw) == NO_JSON
 
 
+@pytest.mark.threat(25)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -203,6 +219,7 @@ async def test_input_25_a_wrong_type_in_a_payload(receiver: Any, path: str, valu
     assert receiver.queue.jobs == {}
 
 
+@pytest.mark.threat(26)
 async def test_input_26_no_installation(receiver: Any) -> None:
     assert await receiver.post(changed(receiver.body, "installation", ...)) == NOTHING
     assert receiver.queue.jobs == {}
@@ -211,12 +228,14 @@ async def test_input_26_no_installation(receiver: Any) -> None:
 # ---- HTTP -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat(33)
 @pytest.mark.parametrize("method", [b"GET", b"PUT", b"DELETE", b"PATCH", b"OPTIONS"])
 async def test_input_33_another_method(receiver: Any, method: bytes) -> None:
     head = receiver.head().replace(b"POST", method)
     assert receiver.answer(await receiver.send(head, receiver.body)) == OTHER_METHOD
 
 
+@pytest.mark.threat(33)
 async def test_input_33_a_length_and_an_encoding_at_once(receiver: Any) -> None:
     head = receiver.head(Transfer_Encoding="chunked")
     assert receiver.answer(await receiver.send(head, b"0\r\n\r\n")) == MALFORMED
@@ -227,6 +246,7 @@ async def test_a_broken_chunk(receiver: Any) -> None:
     assert receiver.answer(await receiver.send(head, b"zz\r\n{}\r\n0\r\n\r\n"))[0] == 400
 
 
+@pytest.mark.threat("T3", 12)
 async def test_input_12_an_encoding_of_the_transfer_is_not_undone(receiver: Any) -> None:
     head = receiver.head(Transfer_Encoding="gzip, chunked", Content_Length=None)
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(receiver.body), receiver.body)
@@ -249,7 +269,7 @@ async def test_two_deliveries_one_after_the_other_without_waiting(receiver: Any)
 # ---- The order, and what a stranger learns --------------------------------------------------------------------------
 
 BAD_IDS = {"X_GitHub_Event": "../x", "X_GitHub_Delivery": "no-uuid"}
-FORGED = {"X_Hub_Signature_256": "sha256=" + "0" * 64, **BAD_IDS}
+FORGED = {"X_Hub_Signature_256": ZEROS, **BAD_IDS}
 
 
 @pytest.mark.parametrize(
@@ -272,12 +292,12 @@ async def test_the_first_of_several_faults_is_answered(
     assert await receiver.post(body, **changes) == answer
 
 
+@pytest.mark.threat("T1")
 async def test_a_stranger_cannot_tell_what_stands_behind_the_signature(receiver: Any) -> None:
     """Known and unknown ids, events, payloads, and a store that is away: all the same to who cannot sign."""
     known = "d539cd74-4e2f-4007-8b8f-f4d8ad72fb77"
     assert await receiver.post(X_GitHub_Delivery=known) == (202, "Accepted.")
     receiver.queue.away = True
-    forged = FORGED["X_Hub_Signature_256"]
     variants: list[tuple[bytes, dict[str, Any]]] = [
         (receiver.body, {"X_GitHub_Delivery": known}),
         (receiver.body, {"X_GitHub_Delivery": "no-uuid"}),
@@ -288,7 +308,7 @@ async def test_a_stranger_cannot_tell_what_stands_behind_the_signature(receiver:
     ]
     answers = set()
     for body, changes in variants:
-        raw = await receiver.send(receiver.head(body, X_Hub_Signature_256=forged, **changes), body)
+        raw = await receiver.send(receiver.head(body, X_Hub_Signature_256=ZEROS, **changes), body)
         answers.add(b"\n".join(line for line in raw.splitlines() if not line.startswith(b"Date: ")))
     assert len(answers) == 1
 

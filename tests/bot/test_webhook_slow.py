@@ -25,7 +25,7 @@ ACCEPTED = (202, "Accepted.")
 
 @contextlib.asynccontextmanager
 async def dripping(receiver: Any, start: bytes, count: int = 1) -> AsyncIterator[list[asyncio.StreamReader]]:
-    """Hold connections open that send `start` and then a byte now and then, for ever."""
+    """Hold connections open that send `start` and then a byte now and then, for ever; without a start, nothing."""
     ends = [await receiver.connect() for _ in range(count)]
 
     async def drip(writer: asyncio.StreamWriter) -> None:
@@ -34,7 +34,7 @@ async def dripping(receiver: Any, start: bytes, count: int = 1) -> AsyncIterator
             while True:
                 await writer.drain()
                 await asyncio.sleep(0.02)
-                writer.write(b"x")
+                writer.write(b"x" if start else b"")
 
     drips = [asyncio.create_task(drip(writer)) for _, writer in ends]
     try:
@@ -56,12 +56,14 @@ async def the_end(reader: asyncio.StreamReader) -> bytes:
     return answer
 
 
+@pytest.mark.threat("T3", 14)
 async def test_input_14_a_body_of_24_9_mb(receiver: Any) -> None:
     raw = json.dumps({**json.loads(receiver.body), "noise": "x" * 24_900_000}).encode()
     assert len(raw) < BODY_LIMIT
     assert await receiver.post(raw) == ACCEPTED
 
 
+@pytest.mark.threat("T3", 15)
 async def test_input_15_an_endless_body_is_cut(receiver: Any) -> None:
     """It is wrong in every other way too: how much there is of it is looked at first."""
     head = receiver.head(Transfer_Encoding="chunked", Content_Length=None, X_Hub_Signature_256=None)
@@ -82,6 +84,7 @@ async def test_input_15_an_endless_body_is_cut(receiver: Any) -> None:
     assert receiver.queue.jobs == {}
 
 
+@pytest.mark.threat("T3", 16)
 @pytest.mark.parametrize("start", [b"POST /webh", b"POST /webhook HTTP/1.1\r\nHost: x\r\nX-Slow: "])
 async def test_input_16_slow_headers_are_cut(receiver: Any, monkeypatch: pytest.MonkeyPatch, start: bytes) -> None:
     monkeypatch.setattr(listen, "HEADER_SECONDS", 0.2)
@@ -89,6 +92,7 @@ async def test_input_16_slow_headers_are_cut(receiver: Any, monkeypatch: pytest.
         assert await the_end(reader) == b""
 
 
+@pytest.mark.threat("T3", 16)
 async def test_input_16_a_second_requests_slow_headers_are_cut(receiver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listen, "HEADER_SECONDS", 0.2)
     first = receiver.head(Connection="keep-alive") + receiver.body
@@ -96,6 +100,7 @@ async def test_input_16_a_second_requests_slow_headers_are_cut(receiver: Any, mo
         assert receiver.answer(await the_end(reader)) == ACCEPTED
 
 
+@pytest.mark.threat("T3", 17)
 @pytest.mark.parametrize("signed", [True, False])
 async def test_input_17_a_slow_body_is_cut(receiver: Any, monkeypatch: pytest.MonkeyPatch, *, signed: bool) -> None:
     monkeypatch.setattr(app, "ANSWER_SECONDS", 0.2)
@@ -115,20 +120,37 @@ async def test_a_body_that_ends_too_early(receiver: Any, caplog: pytest.LogCaptu
     assert receiver.queue.jobs == {}
 
 
-async def test_input_18_200_slow_connections_and_a_good_delivery(receiver: Any) -> None:
-    """It is answered while every one of them still waits for its own end."""
+@contextlib.asynccontextmanager
+async def slow_senders(receiver: Any) -> AsyncIterator[list[asyncio.Task[bytes]]]:
+    """Hold 200 slow connections of several kinds open; yield what waits for the end of each."""
+    line, header = b"POST /web", b"POST /webhook HTTP/1.1\r\nHost: "
+    body = receiver.head(Content_Length="1000000") + b"{"
     async with contextlib.AsyncExitStack() as stack:
-        slow = [
-            reader
-            for start, count in ((b"POST /web", 70), (receiver.head(Content_Length="1000") + b"{", 70), (b"", 60))
-            for reader in await stack.enter_async_context(dripping(receiver, start, count))
-        ]
+        groups = [await stack.enter_async_context(dripping(receiver, start, 50)) for start in (b"", line, header, body)]
+        ends = [asyncio.create_task(the_end(reader)) for group in groups for reader in group]
+        yield ends
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+
+@pytest.mark.threat("T3", 18)
+async def test_slowloris_200(receiver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Good deliveries are answered while every slow sender still waits for its own end, and that end comes."""
+    async with slow_senders(receiver) as ends:
         for _ in range(20):
             assert await receiver.post() == ACCEPTED
-        assert len(slow) == 200
-        assert not any(reader.at_eof() for reader in slow)
+        assert len(ends) == 200
+        assert not any(end.done() for end in ends)
+    monkeypatch.setattr(listen, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(app, "ANSWER_SECONDS", 0.2)
+    async with slow_senders(receiver) as ends, asyncio.timeout(30):
+        answers = await asyncio.gather(*ends)
+    assert {answer.partition(b"\r\n")[0] for answer in answers} == {b"", b"HTTP/1.1 400 Bad Request"}
+    assert await receiver.post() == ACCEPTED
 
 
+@pytest.mark.threat("T3", 18)
 async def test_what_floods_the_connections_displaces_itself(receiver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listen, "CONNECTIONS", 20)
     async with dripping(receiver, receiver.head(Content_Length="1000") + b"{", 100) as slow:

@@ -73,6 +73,7 @@ async def command(world: Any) -> Any:
     return world.standin.deliveries[-1]
 
 
+@pytest.mark.threat(27)
 async def test_input_27_the_same_delivery_twice(world: Any, served: Any) -> None:
     first = await command(world)
     await handled(served, 1)
@@ -82,29 +83,55 @@ async def test_input_27_the_same_delivery_twice(world: Any, served: Any) -> None
     assert len(await runs(world)) == 1
 
 
-async def test_input_28_the_same_body_under_a_new_id(world: Any, served: Any) -> None:
-    first = await command(world)
+def opening(world: Any) -> dict[str, Any]:
+    """Return the payload with which the pull request was opened."""
+    payload: dict[str, Any] = next(each.payload for each in world.standin.deliveries if each.event == "pull_request")
+    return payload
+
+
+@pytest.mark.threat("T2", 28)
+@pytest.mark.parametrize("event", ["issue_comment", "pull_request"])
+async def test_replay_new_delivery_id(world: Any, served: Any, event: str) -> None:
+    """The id is not signed: what a body means is known again under another one."""
+    if event == "issue_comment":
+        body = (await command(world)).body
+    else:
+        await world.configure("auto: {on: [opened]}\n")
+        body = json.dumps(opening(world)).encode()
+        assert await served.post(body, X_GitHub_Event=event) == ACCEPTED
     await handled(served, 1)
     for _ in range(3):
-        assert await served.post(first.body) == ACCEPTED
+        assert await served.post(body, X_GitHub_Event=event) == ACCEPTED
     await handled(served, 4)
     assert len(await runs(world)) == 1
     assert len(world.standin.check_runs(world.repo)) == 1
     assert world.replies() == []
 
 
-@pytest.mark.parametrize("event", ["pull_request", "star", "check_suite", "installation_target"])
-async def test_inputs_29_and_34_a_comment_under_another_events_name(
-    world: Any, served: Any, valkey_url: str, event: str
-) -> None:
+@pytest.mark.threat("T2", 29, 34)
+@pytest.mark.parametrize(
+    ("signed", "event"),
+    [
+        *(("issue_comment", other) for other in ("pull_request", "installation", "check_suite", "star")),
+        *(("pull_request", other) for other in ("issue_comment", "installation", "pull_request_review", "star")),
+    ],
+)
+async def test_event_header_swap(world: Any, served: Any, valkey_url: str, *, signed: str, event: str) -> None:
+    """The event's name is not signed: a body that is not of its shape is nothing."""
+    await world.configure("auto: {on: [opened]}\n")
     world.standin.webhook_url = None
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
-    assert await served.post(world.standin.deliveries[-1].body, X_GitHub_Event=event) == NOTHING
+    body = world.standin.deliveries[-1].body if signed == "issue_comment" else json.dumps(opening(world)).encode()
+    assert await served.post(body, X_GitHub_Event=event) == NOTHING
     async with bare(valkey_url) as redis:
         assert await queued(redis) == []
     assert await runs(world) == []
+    assert await served.post(body, X_GitHub_Event=signed) == ACCEPTED
+    await handled(served, 1)
+    assert len(await runs(world)) == 1, "under its own name it is something"
 
 
+@pytest.mark.threat(34, 40)
 @pytest.mark.parametrize("action", ["edited", "deleted", "pinned", "unheard_of"])
 async def test_input_34_another_action_of_a_comment(world: Any, served: Any, action: str) -> None:
     world.standin.webhook_url = None
@@ -114,25 +141,29 @@ async def test_input_34_another_action_of_a_comment(world: Any, served: Any, act
     assert await runs(world) == []
 
 
+@pytest.mark.threat(34)
 async def test_input_34_an_unknown_action_of_a_pull_request(world: Any, served: Any) -> None:
-    payload = next(each.payload for each in world.standin.deliveries if each.event == "pull_request")
-    raw = json.dumps(payload | {"action": "unheard_of"}).encode()
+    raw = json.dumps(opening(world) | {"action": "unheard_of"}).encode()
     assert await served.post(raw, X_GitHub_Event="pull_request") == ACCEPTED
     await handled(served, 1)
     assert await runs(world) == []
     assert world.replies() == []
 
 
-async def test_input_35_a_flood_of_commands_on_one_pull_request(world: Any, served: Any) -> None:
+@pytest.mark.threat("T33", 35)
+async def test_flood_coalesces(world: Any, served: Any) -> None:
     """10,000 of them, with their memory, are in tests/bench/bench_receiver.py."""
     count = 24  # the bot may write 80 times a minute to GitHub, and answers every one
-    await asyncio.gather(
-        *(
-            world.standin.comment(world.repo, world.number, f"/codex-debate --max-rounds {n % 5 + 1}", login="mona")
-            for n in range(count)
-        )
-    )
-    await handled(served, count)
+    await world.configure("auto: {on: [opened, reopened]}\n")
+
+    async def happens(n: int) -> None:
+        payload = opening(world) | {"action": ("opened", "reopened")[n % 2]}
+        payload["pull_request"] = payload["pull_request"] | {"updated_at": f"2026-01-01T00:00:{n:02}Z"}
+        assert await served.post(json.dumps(payload).encode(), X_GitHub_Event="pull_request") == ACCEPTED
+        await world.standin.comment(world.repo, world.number, f"/codex-debate --max-rounds {n % 5 + 1}", login="mona")
+
+    await asyncio.gather(*map(happens, range(count)))
+    await handled(served, 2 * count)
     assert len(await runs(world)) == 2
     assert len(world.standin.check_runs(world.repo)) == 2
 
@@ -146,6 +177,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PATIENCE", 0.3)
 
 
+@pytest.mark.threat(30)
 async def test_input_30_a_delivery_that_could_not_be_stored_is_taken_later(
     serve: Any, impatient: None, tmp_path: Path
 ) -> None:

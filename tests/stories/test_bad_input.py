@@ -123,8 +123,8 @@ async def test_binary_and_deleted_files(story: Story) -> None:
     assert "`logo.png` (binary)" in end.comment
 
 
+@pytest.mark.threat(103)
 async def test_only_deletions(story: Story) -> None:
-    """threats.md, input 103."""
     story.plays(verdict())
     await story.opens({"a.txt": "a\n", "b.txt": "b\n"}, {"b.txt": None})
     end = await story.reviewed()
@@ -148,8 +148,9 @@ async def test_line_ends_stay_as_they_are(story: Story) -> None:
     assert end.commits[0].files == ("app.py",)
 
 
+@pytest.mark.threat(93)
 async def test_paths_that_are_hard_to_say(story: Story) -> None:
-    """threats.md, input 93: kept as they are, shown escaped, and none of them lost in a commit of the author's."""
+    """Kept as they are, shown escaped, and none of them lost in a commit of the author's."""
     names = ["two\nlines.py", "tab\there.py", "\udcff\udcfe.bin", "-x.py", "`tick`.py", "[a](b).md", "\u202ertl.py"]
     change: dict[str, Any] = dict.fromkeys(names, "strange = 1\n") | CHANGE
     end = await debated(story, BASE, change, {"app.py": "x = 3\n"})

@@ -51,8 +51,8 @@ async def test_a_comment_is_seen_before_its_debate_begins_and_ends_in_a_result(s
     assert last[2] == {"content": "rocket"}
 
 
+@pytest.mark.threat(48)
 async def test_what_a_command_says_is_text_all_the_way_to_the_agent(story: Story, tmp_path: Path) -> None:
-    """threats.md, input 48."""
     marker = tmp_path / "marker"
     words = f"$(touch {marker}); `touch {marker}` | nc; '\\''; touch {marker} #"
     story.plays(verdict())
@@ -97,8 +97,9 @@ async def test_a_draft_is_debated_when_it_is_ready(story: Story) -> None:
     assert end.check.conclusion == "success"
 
 
+@pytest.mark.threat("T5", 63)
 async def test_an_automatic_debate_stands_on_its_authors_permission(story: Story) -> None:
-    """threats.md, input 63: also where nobody commanded it is asked again before the push."""
+    """Also where nobody commanded it is asked again before the push."""
     github = story.machine.github
     author = f"author-{story.repo.id}"
     github.create_user(author)
@@ -124,8 +125,8 @@ async def from_fork(story: Story) -> int:
     return story.number
 
 
+@pytest.mark.threat("T7", "T8", 69)
 async def test_an_outsiders_commit_is_debated_once_it_is_approved_and_nothing_of_it_is_pushed(story: Story) -> None:
-    """threats.md T7, T8 and input 69."""
     story.plays(verdict(finding()), section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await from_fork(story)
     github = story.machine.github
@@ -149,8 +150,9 @@ async def test_an_outsiders_commit_is_debated_once_it_is_approved_and_nothing_of
     assert not github.requests("*", f"/{story.repo.full_name}.git/git-receive-pack")
 
 
+@pytest.mark.threat("T7")
 async def test_an_approval_is_for_one_commit(story: Story) -> None:
-    """threats.md T7: the head moves between the reading and the approval."""
+    """The head moves between the reading and the approval."""
     story.plays(verdict())
     await from_fork(story)
     github = story.machine.github
@@ -159,8 +161,8 @@ async def test_an_approval_is_for_one_commit(story: Story) -> None:
     assert "is not the head of this pull request; nothing was started." in await story.replied()
 
 
+@pytest.mark.threat(72)
 async def test_the_pull_request_is_given_another_base(story: Story) -> None:
-    """threats.md, input 72."""
     github = story.machine.github
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await story.opens(BASE, CHANGE)
@@ -174,8 +176,9 @@ async def test_the_pull_request_is_given_another_base(story: Story) -> None:
     assert end.commits == []
 
 
+@pytest.mark.threat(67)
 async def test_the_repository_is_renamed_and_the_debate_goes_on(story: Story) -> None:
-    """threats.md, input 67: the same repository under its new name."""
+    """The same repository under its new name."""
     github = story.machine.github
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await story.opens(BASE, CHANGE)
@@ -188,8 +191,9 @@ async def test_the_repository_is_renamed_and_the_debate_goes_on(story: Story) ->
     assert len(end.commits) == 1
 
 
+@pytest.mark.threat(67)
 async def test_another_repository_takes_over_the_old_name(story: Story) -> None:
-    """threats.md, input 67: nothing is written to it; the debate goes on where the repository is now."""
+    """Nothing is written to it; the debate goes on where the repository is now."""
     github = story.machine.github
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await story.opens(BASE, CHANGE)
@@ -207,10 +211,14 @@ async def test_another_repository_takes_over_the_old_name(story: Story) -> None:
     assert github.check_runs(other) == []
 
 
+@pytest.mark.threat(31)
+@pytest.mark.unlike(
+    "O4", says="is in_progress and not completed", why="where the App is not installed it writes nothing"
+)
 async def test_the_app_is_removed_while_it_works(
     running: Machine, scenario_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """threats.md, input 31: the run ends, nothing storms, and what was kept is forgotten."""
+    """The run ends, nothing storms, and what was kept is forgotten."""
     monkeypatch.setattr(handlers, "FORGET_SECONDS", 0.2)
     github, runs = running.github, running.store.runs
     github.create_user("leaver")

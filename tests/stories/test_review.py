@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from oracles.published import alive
 from telling import Story, finding, section, verdict
+
+from worker.git import admit
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -314,6 +317,29 @@ async def test_case_37_a_push_that_is_refused(story: Story) -> None:
     assert "commits must be signed" in end.comment
 
 
+@pytest.mark.threat("T24", 156)
+async def test_push_rejected_by_github(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where our own list of protected paths has a hole, GitHub has none: the App has no `workflows` permission."""
+    monkeypatch.setattr(admit, "is_protected", lambda *_: False)
+    path = ".github/workflows/`@octocat fixes #1 <img src=x> ![](https:example).yml"
+    end = await told(
+        story,
+        verdict(finding()),
+        section("F1 fixed", edits={**FIX, path: "on: push\n"}),
+        verdict(finding(status="resolved")),
+    )
+    assert end.state.status == "commit-incomplete"
+    assert (end.check.status, end.check.conclusion) == ("completed", "action_required")
+    assert end.check.title == "Consensus, but round 1 could not be committed"
+    assert end.commits == []
+    assert set(await story.machine.github.branches(story.repo)) == {"main", "feature"}
+    assert "refusing to allow a GitHub App to create or update workflow" in end.comment
+    ours = story.machine.github.server_url
+    for text in (end.comment, end.check.summary, end.check.text):
+        assert list(alive(text or "", lambda link: link.startswith(ours))) == []
+    assert end.reactions == ["eyes", "rocket"]
+
+
 async def test_case_38_the_limit_of_rounds(story: Story) -> None:
     crux = {"reply": {"cruxes": [{"id": "F1", "crux": "THE CRUX", "fact": "THE FACT", "question": "THE QUESTION?"}]}}
     end = await told(
@@ -368,6 +394,7 @@ async def test_the_author_starts_again_in_a_fresh_folder(story: Story) -> None:
     assert end.commits[0].files == ("app.py",)
 
 
+@pytest.mark.threat(126, 127)
 @pytest.mark.parametrize(
     "broken",
     [
@@ -380,7 +407,6 @@ async def test_the_author_starts_again_in_a_fresh_folder(story: Story) -> None:
     ids=["prose", "half a line", "endless", "BOM", "twice a key"],
 )
 async def test_a_reviewer_that_speaks_out_of_turn_is_no_opinion(story: Story, broken: dict[str, Any]) -> None:
-    """threats.md, inputs 126 and 127."""
     end = await told(story, broken)
     assert end.state.status == "reviewer-error"
     assert end.check.status == "completed"
@@ -437,8 +463,8 @@ async def test_a_push_whose_answer_is_lost_was_done(story: Story) -> None:
     assert len(end.commits) == 1
 
 
+@pytest.mark.threat(150)
 async def test_half_a_character_harms_nobody(story: Story) -> None:
-    """threats.md, input 150."""
     odd = finding(issue="half a \ud800 character", title="\udfff title")
     answer = {"reply": "- `F1` **fixed**: \ud800 done", "edits": FIX}
     end = await told(story, verdict(odd), answer, verdict(odd | {"status": "resolved"}))
@@ -446,8 +472,9 @@ async def test_half_a_character_harms_nobody(story: Story) -> None:
     assert "half a \ufffd character" in end.comment
 
 
+@pytest.mark.threat(135)
 async def test_fixed_without_a_change_is_no_fix(story: Story) -> None:
-    """threats.md, input 135, and interface.md 7: it is told as what it is."""
+    """interface.md 7: it is told as what it is."""
     end = await told(story, verdict(finding()), section("F1 fixed"), verdict(finding(status="resolved")))
     assert end.state.status == "consensus"
     assert "resolved without a change" in end.comment

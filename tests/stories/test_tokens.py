@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from redis.asyncio import Redis
 from telling import Story, finding, section, verdict
 
 from bot.store.connection import key
 from deploy.machine import machine
 
-NEEDED = {
-    "checks": "write",
-    "contents": "write",
-    "issues": "write",
-    "metadata": "read",
-    "pull_requests": "write",
+SCOPES = {
+    "the API": {
+        "checks": "write",
+        "contents": "read",
+        "issues": "write",
+        "metadata": "read",
+        "pull_requests": "write",
+    },
+    "a fetch": {"contents": "read", "metadata": "read"},
+    "a push": {"contents": "write", "metadata": "read"},
 }
+"""What a token may do, by what it is for: no more, though the installation grants it."""
 
 
-async def test_tokens_open_one_repository_stand_nowhere_and_end_with_the_process(tmp_path: Path) -> None:
+@pytest.mark.threat("T30")
+async def test_no_token_on_disk(tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.json"
     seat = f"scripted:{scenario}"
     folder = tmp_path / "machine"
@@ -35,11 +42,12 @@ async def test_tokens_open_one_repository_stand_nowhere_and_end_with_the_process
         assert end.state.status == "consensus"
 
         asked = [each for each in made.github.requests("POST") if each.path.endswith("/access_tokens")]
-        assert asked
         for request in asked:
+            assert request.body.keys() == {"repository_ids", "permissions"}
             assert request.body["repository_ids"] == [repo.id]
-            assert request.body["permissions"]
-            assert all(NEEDED[name] in {level, "write"} for name, level in request.body["permissions"].items())
+        scopes = [request.body["permissions"] for request in asked]
+        assert all(scope in SCOPES.values() for scope in scopes)
+        assert all(scope in scopes for scope in SCOPES.values())
 
         # Every write takes a turn, the bot's and the worker's: minting and git are none.
         writes = [each for each in made.github.requests("*", f"/repos/{repo.full_name}") if each.method != "GET"]

@@ -79,7 +79,7 @@ def made(folder: Path) -> Path:
 
 async def test_many_prove_it_at_once(state: Path) -> None:
     proved = Isolation(state)
-    assert await asyncio.gather(*(proved.lack() for _ in range(6))) == [None] * 6
+    assert await asyncio.gather(*(proved.lack() for _ in range(3))) == [None] * 3
 
 
 async def test_the_dear_probes_are_tried_first_and_after_a_failure(
@@ -120,6 +120,7 @@ async def test_each_lack_is_told_of_the_sandbox_that_is_handed_out(state: Path) 
 # ---- It refuses (threats.md T35) ------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T35")
 async def test_no_bwrap_refuses(state: Path, unpackaged: Path) -> None:
     missing = await lack(state)
     assert missing.layer == "bubblewrap"
@@ -142,10 +143,11 @@ async def test_a_bwrap_that_is_too_old_refuses(state: Path, site: Path) -> None:
     assert (missing.layer, str(missing)) == ("bubblewrap", "the system's bubblewrap is older than 0.8")
 
 
+@pytest.mark.threat("T34")
 async def test_a_bwrap_that_was_changed_refuses(
     state: Path, site: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """threats.md T34: nothing else is taken instead."""
+    """Nothing else is taken instead."""
     installed(site, "exit 0")
     (site / tools.TOOLS["bwrap"].program).write_bytes(b"#!/bin/sh\nexit 1\n")
     monkeypatch.setenv("PATH", str(sandbox.bwrap.parent))
@@ -154,6 +156,7 @@ async def test_a_bwrap_that_was_changed_refuses(
     assert "was changed" in str(missing)
 
 
+@pytest.mark.threat("T35")
 async def test_userns_off_refuses(state: Path, site: Path, sandbox: Sandbox) -> None:
     """Where they are off for this user: here since another bubblewrap has forbidden them."""
     installed(site, f'exec {sandbox.bwrap} --unshare-user --disable-userns --dev-bind / / -- {sandbox.bwrap} "$@"')
@@ -174,6 +177,7 @@ async def test_a_masked_proc_refuses(state: Path, site: Path, sandbox: Sandbox) 
     assert "systempaths=unconfined" in missing.repair
 
 
+@pytest.mark.threat("T35")
 async def test_seccomp_missing_refuses(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "program", lambda machine: b"")
     missing = await lack(state)
@@ -234,9 +238,9 @@ async def test_another_platform_refuses(state: Path, monkeypatch: pytest.MonkeyP
 
 if is_root():
 
+    @pytest.mark.threat("T17")
     @pytest.mark.parametrize("number", [0, None])
     async def test_root_refuses(state: Path, number: int | None) -> None:
-        """threats.md T17."""
         with pytest.raises(IsolationMissing, match="never started as root") as missing:
             await Isolation(state).prove(Slot(number))
         assert missing.value.layer == "user"

@@ -117,6 +117,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.threat(119)
 async def test_a_program_sees_the_system_its_room_and_nothing_else(cell: Cell) -> None:
     host = ("/root", "/var", "/sys", "/boot", "/srv", "/mnt", "/media", str(cell.folder), str(ROOT), str(Path.home()))
     seen = await cell.told(LOOK, str(HOME), *host, env={"A": "b", "HOME": str(HOME)})
@@ -201,8 +202,9 @@ async def test_the_tree_is_not_imported_by_what_comes_first(cell: Cell) -> None:
 # ---- No secret in reach (threats.md T16, T17) -----------------------------------------------------------------------
 
 
+@pytest.mark.threat("T16")
 async def test_no_environment_of_this_process_is_seen(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """threats.md T16: also that of the first process, which bubblewrap does not clear."""
+    """Also that of the first process, which bubblewrap does not clear."""
     monkeypatch.setenv("CANARY", "0123canary4567")
     done = await cell.sh("cat /proc/1/environ | wc -c; cat /proc/*/environ /proc/*/cmdline | grep -c 0123[c]anary; env")
     sizes = done.stdout.split()
@@ -210,6 +212,7 @@ async def test_no_environment_of_this_process_is_seen(cell: Cell, monkeypatch: p
     assert b"CANARY" not in done.stdout
 
 
+@pytest.mark.threat("T16")
 async def test_bubblewrap_itself_has_no_environment(cell: Cell) -> None:
     heard: list[bytes] = []
 
@@ -226,6 +229,7 @@ def bwrap(number: int) -> bool:
     return Path(f"/proc/{number}/comm").read_text() == "bwrap\n"
 
 
+@pytest.mark.threat("T16")
 async def test_no_file_of_this_process_is_open_inside(cell: Cell, tmp_path: Path) -> None:
     with (tmp_path / "secret").open("w") as file:
         os.set_inheritable(file.fileno(), True)
@@ -252,8 +256,9 @@ print(json.dumps([anew, written, says(libc.umount2(b"/usr", 2))]))
 """MS_REMOUNT with MS_BIND, MS_NOSUID and MS_NODEV, without MS_RDONLY: `mount -o remount,rw,bind /usr`."""
 
 
+@pytest.mark.threat("T17")
 async def test_remount_escape(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """threats.md T17: as root, and without dropping capabilities, this wrote to the machine's own /usr."""
+    """As root, and without dropping capabilities, this wrote to the machine's own /usr."""
     assert await cell.told(REMOUNT) == [errno.EPERM, errno.EROFS, errno.EPERM]
     # The walls behind it: with all capabilities and no filter, /usr is mounted anew, and is still not this user's.
     walls = [each for each in sandbox._WALLS if each != "--disable-userns"]
@@ -269,6 +274,7 @@ def names(folder: str) -> set[str]:
     return {path.name for path in Path(folder).iterdir()}
 
 
+@pytest.mark.threat("T17")
 async def test_no_user_namespace_is_made_even_without_the_filter(cell: Cell) -> None:
     """threats.md 4.1, L2: --disable-userns stands by itself."""
     script = "import ctypes; print(ctypes.CDLL(None, use_errno=True).unshare(0x10000000), ctypes.get_errno())"
@@ -277,9 +283,9 @@ async def test_no_user_namespace_is_made_even_without_the_filter(cell: Cell) -> 
     assert (await cell.python(script)).stdout == b"-1 %d\n" % errno.EPERM
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.parametrize("user", [Slot(0), *([Slot(None)] if is_root() else [])])
 async def test_refuse_root(cell: Cell, user: Slot) -> None:
-    """threats.md T17."""
     with pytest.raises(PermissionError, match="never started as root"):
         await cell.sandbox.run(Program(("/bin/true",)), cell.room, user)
 
@@ -287,8 +293,9 @@ async def test_refuse_root(cell: Cell, user: Slot) -> None:
 # ---- Ends -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T20", 128)
 async def test_never_ends(limited: Cell) -> None:
-    """threats.md T20: when the time is over, everything ends, whatever it ignores and holds open."""
+    """When the time is over, everything ends, whatever it ignores and holds open."""
     done = await limited.sh(ENDLESS, seconds=1.5)
     assert (done.timed_out, done.code, done.stdout) == (True, None, b"on\n")
     assert limited.left() == []
@@ -327,8 +334,9 @@ async def test_a_sandbox_that_bubblewrap_leaves_behind_is_ended(limited: Cell, m
     assert done.seconds < 10
 
 
+@pytest.mark.threat("T21", 132)
 async def test_daemon_does_not_survive(limited: Cell) -> None:
-    """threats.md T21: what a program leaves running is gone before anybody looks at the tree."""
+    """What a program leaves running is gone before anybody looks at the tree."""
     script = "(trap : TERM; while :; do echo x >> grows; done) </dev/null >/dev/null 2>&1 & disown; sleep 0.1"
     for _ in range(3):
         await limited.sh(f"setsid bash -c '{script}' $0")
@@ -338,8 +346,9 @@ async def test_daemon_does_not_survive(limited: Cell) -> None:
         assert (limited.tree / "grows").stat().st_size == size > 0
 
 
+@pytest.mark.threat("T21")
 async def test_a_second_run_sees_nothing_of_the_first(cell: Cell) -> None:
-    """threats.md T21: files where they may be written, names of sockets, shared memory, and processes."""
+    """Files where they may be written, names of sockets, shared memory, and processes."""
     script = """
 import ctypes, os, socket
 abstract = socket.socket(socket.AF_UNIX)

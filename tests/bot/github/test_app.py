@@ -347,8 +347,8 @@ async def test_a_token_is_no_write_that_takes_a_turn(
         await github.post(path, {"body": "one too many"})
 
 
+@pytest.mark.threat("T30")
 async def test_the_tokens_of_a_process_end_with_it(standin: StandIn, app: AppClient, repo: Repo) -> None:
-    """threats.md T30."""
     installation = standin.installation_id(repo)
     held = [await app.git_token(installation, repo.id, write=write) for write in (True, False)]
     await app.revoke_tokens()

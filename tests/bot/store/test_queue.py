@@ -152,8 +152,9 @@ async def test_a_job_finds_the_context_and_its_lease(store: Store, redis: Redis)
     assert not await redis.exists(LEASE + "a")
 
 
+@pytest.mark.threat("T29")
 async def test_pickle_job_rejected(store: Store, redis: Redis, tmp_path: Path) -> None:
-    """threats.md T29: whoever can write to the store must not be able to run code."""
+    """Whoever can write to the store must not be able to run code."""
     marker = tmp_path / "ran"
 
     class Trap:

@@ -257,6 +257,7 @@ REFERENCES = [
 ]
 
 
+@pytest.mark.threat(107, 112)
 @pytest.mark.parametrize("brief", REFERENCES)
 async def test_what_looks_like_a_reference_or_a_command_stays_text(seat: Seat, brief: str) -> None:
     seat.tree.mkdir()

@@ -327,6 +327,7 @@ async def test_a_program_that_ends_before_its_first_word(seat: Seat) -> None:
         assert (await failure(seat)).kind == kind
 
 
+@pytest.mark.threat(127)
 async def test_a_program_that_prints_without_end(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claude, "OUTPUT", 16 * MIB)
     pretend(seat, INIT, then=f"exec yes {'x' * 10_000}")

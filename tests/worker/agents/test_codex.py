@@ -224,6 +224,7 @@ async def test_it_edits_with_the_model_that_it_takes_by_itself(seat: Seat) -> No
     assert f"{seat.tree}\n" in seat.models.openai.requests[1].new_text()
 
 
+@pytest.mark.threat(138)
 async def test_it_talks_to_nobody_but_its_provider(seat: Seat) -> None:
     """What it would ask of others it would ask by HTTPS, through the proxy that its environment names."""
     came = list[str]()
@@ -259,6 +260,7 @@ async def test_model_and_effort_are_those_that_were_asked_for(seat: Seat) -> Non
     assert left.model != MODEL
 
 
+@pytest.mark.threat("T15", 118)
 async def test_what_a_model_runs_sees_no_key_and_nothing_of_this_process(
     seat: Seat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +280,7 @@ async def test_what_a_model_runs_sees_no_key_and_nothing_of_this_process(
 # ---- Prompts --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat(107, 112)
 @pytest.mark.parametrize(
     "brief", ["review", "resume", "--help", "/compact", "!touch marker", "@AGENTS.md", "\x00 \x1b[2J"]
 )
@@ -299,6 +302,7 @@ async def test_a_prompt_may_be_long_and_hold_anything(seat: Seat) -> None:
 MONEY = "costs $5.00 or $1,000; echo $HOME ${x} $PATH $$ $(ls) $this->is $1 US$ $"
 
 
+@pytest.mark.threat(112)
 @pytest.mark.parametrize("place", [".codex/skills", ".agents/skills"])
 async def test_a_skill_that_the_text_names_stays_out_and_the_text_stays_as_it_is(
     seat: Seat, monkeypatch: pytest.MonkeyPatch, place: str
@@ -617,6 +621,7 @@ async def test_a_program_that_is_killed_is_told_so(seat: Seat, then: str) -> Non
     assert (failure.kind, failure.sentence) == ("transport", "codex ended with SIGKILL and without an answer")
 
 
+@pytest.mark.threat(127)
 async def test_too_much_output_ends_it(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codex, "OUTPUT", 1024 * 1024)
     seat.plays(*begun(), then="while True: sys.stdout.write('x' * 65536)")

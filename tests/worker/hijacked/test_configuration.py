@@ -127,8 +127,17 @@ def listening() -> Iterator[tuple[int, Any]]:
         yield listener.getsockname()[1], took
 
 
+@pytest.mark.threat("T14", 107, 108, 109, 110, 111, 112, 138)
 @EACH
-async def test_nothing_that_a_checkout_holds_steers_an_agent(lodger: Lodger, actor: Actor) -> None:
+async def test_agent_config_canaries(lodger: Lodger, actor: Actor) -> None:
+    """Nothing that a checkout holds steers an agent, and the program asks for nothing but its model."""
+    started = list[Program]()
+
+    def noted(program: Program) -> Program:
+        started.append(program)
+        return program
+
+    lodger.change = noted
     with listening() as (port, took):
         set_trap(lodger, actor, port)
         first = await lodger.turn(actor, [looks_around(actor), says("Seen.")], brief="Use $trap, /trap and @AGENTS.md.")
@@ -138,6 +147,7 @@ async def test_nothing_that_a_checkout_holds_steers_an_agent(lodger: Lodger, act
     assert "x = 1" in lodger.asked(actor)[1].new_text()
     assert {(each.key, each.model) for each in lodger.asked(actor)} == {(actor.key, actor.model)}
     assert [stay.door.spent.refused for stay in lodger.lodgings.stays] == [0, 0], "nothing else was asked for"
+    assert not any("trust" in word for program in started for word in program.argv), "the folder is none of ours"
 
 
 HOOKS = {"mark-SessionStart", "mark-UserPromptSubmit", "mark-helper", "mark-server"}

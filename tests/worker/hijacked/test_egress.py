@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pytest
+
 from scripted_models import says
 from tests.worker.hijacked.conftest import CODEX, SHELLS, Actor, House, Lodger, canary, result
 from tests.worker.sandboxed import open_folder
@@ -86,6 +88,7 @@ def ways(served: Services, **more: list[Any]) -> str:
     return json.dumps(facts)
 
 
+@pytest.mark.threat("T19", 120)
 @SHELLS
 async def test_nobody_can_be_reached(inn: House, lodger: Lodger, actor: Actor, valkey_url: str) -> None:
     """The machine's own services, the store and the gateway of a turn beside it are out of reach, too."""
@@ -148,6 +151,7 @@ def refused(actor: Actor) -> list[tuple[str, str, dict[str, str], str]]:
     ]
 
 
+@pytest.mark.threat("T19", 121)
 @SHELLS
 async def test_the_gateway_lets_nothing_through_but_calls_of_the_model(lodger: Lodger, actor: Actor) -> None:
     """What is refused is counted, and a call by hand is one like any other: with the real key, and no other header."""

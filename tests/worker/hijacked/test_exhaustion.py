@@ -20,7 +20,7 @@ from worker.debate.flow import TurnFailed
 from worker.process import MIB
 from worker.sandbox import SHARED_BYTES, TMP_BYTES
 
-SECONDS = 4.0
+SECONDS = 3.0
 LATE = 3.0
 """So much later than its limit a turn has ended, and nothing of it is left (threats.md 128)."""
 
@@ -83,6 +83,7 @@ for n in range(100000):
   n % 100 or time.sleep(0.01)'"""
 
 
+@pytest.mark.threat("T20", 128, 129)
 @SHELLS
 async def test_a_fork_bomb_ends_with_its_turn(inn: House, lodger: Lodger, actor: Actor) -> None:
     async with neighbour(inn, actor):
@@ -90,6 +91,7 @@ async def test_a_fork_bomb_ends_with_its_turn(inn: House, lodger: Lodger, actor:
     assert said.partition(":")[0] in {"timeout", "transport"}
 
 
+@pytest.mark.threat("T20", 130)
 @SHELLS
 async def test_a_memory_hog_meets_its_limit(
     inn: House, lodger: Lodger, monkeypatch: pytest.MonkeyPatch, actor: Actor
@@ -101,6 +103,7 @@ async def test_a_memory_hog_meets_its_limit(
     assert said.partition(":")[0] in {"Survived.", "transport"}
 
 
+@pytest.mark.threat("T20", 131)
 @SHELLS
 async def test_what_lies_in_memory_is_full_at_its_size(lodger: Lodger, actor: Actor) -> None:
     assert await end_of(lodger, actor, FILL, seconds=20) == "Survived."
@@ -132,10 +135,13 @@ FLOODS = {
     "without a name": (HIDE, WROTE if is_root() else "met a disk that is nearly full"),
     "out of sight": (DIG, MADE),
 }
-CASES = [(flood, place) for flood in ("bytes", "files") for place in PLACES]
-CASES += [("without a name", "codex's sessions"), ("out of sight", "the tree")]
+CASES = [
+    *(("bytes", "codex's sessions"), ("bytes", "the tree"), ("files", "claude's sessions")),
+    *(("without a name", "codex's sessions"), ("out of sight", "the tree")),
+]
 
 
+@pytest.mark.threat("T20", 131, 133)
 @pytest.mark.parametrize(("flood", "place"), CASES)
 async def test_a_full_disk_is_not_waited_for(
     lodger: Lodger, monkeypatch: pytest.MonkeyPatch, flood: str, place: str
@@ -167,6 +173,7 @@ async def test_where_nobody_is_found_the_disk_keeps_a_reserve(lodger: Lodger, mo
     assert said == "environment: codex met a disk that is nearly full, and was ended"
 
 
+@pytest.mark.threat("T20", 127)
 @SHELLS
 async def test_output_without_end_ends(lodger: Lodger, actor: Actor) -> None:
     command = calls("exec_command", cmd="yes", yield_time_ms=1000) if actor is CODEX else "yes"
@@ -174,6 +181,7 @@ async def test_output_without_end_ends(lodger: Lodger, actor: Actor) -> None:
     assert len(lodger.asked(actor)[-1].raw) < MIB
 
 
+@pytest.mark.threat("T20", 128)
 @SHELLS
 async def test_a_command_that_never_ends_and_hears_nothing_ends(inn: House, lodger: Lodger, actor: Actor) -> None:
     async with neighbour(inn, actor):
@@ -192,6 +200,7 @@ EXTRA = 3
 """Requests behind a ceiling that a program makes before it ends: it tries again twice (decisions.md 1.6)."""
 
 
+@pytest.mark.threat("T33", 121)
 @pytest.mark.parametrize("kind", CEILINGS)
 @SHELLS
 async def test_a_ceiling_ends_the_turn(inn: House, lodger: Lodger, actor: Actor, kind: str) -> None:
@@ -207,12 +216,12 @@ async def test_a_ceiling_ends_the_turn(inn: House, lodger: Lodger, actor: Actor,
     assert lodger.bill.used.usd > 0
 
 
-@SHELLS
-async def test_a_run_that_spent_its_money_asks_nothing_more(inn: House, actor: Actor) -> None:
+@pytest.mark.threat("T33", 121)
+async def test_a_run_that_spent_its_money_asks_nothing_more(inn: House) -> None:
     async with inn.run(usd=0.000001) as lodger:
-        await lodger.turn(actor, [says("The last reply.")])
+        await lodger.turn(CODEX, [says("The last reply.")])
         with pytest.raises(TurnFailed) as failed:
-            await lodger.turn(actor, [says("One more.")])
-        assert (failed.value.kind, len(lodger.asked(actor))) == ("money", 1)
+            await lodger.turn(CODEX, [says("One more.")])
+        assert (failed.value.kind, len(lodger.asked(CODEX))) == ("money", 1)
     async with inn.run() as another:
-        assert (await another.turn(actor, [says("It has its own.")])).text == "It has its own."
+        assert (await another.turn(CODEX, [says("It has its own.")])).text == "It has its own."

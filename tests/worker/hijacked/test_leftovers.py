@@ -27,6 +27,7 @@ echo x > /tmp/litter; echo x > /home/agent/litter; mkdir -p /home/agent/.config;
 LOOK = "find /tmp /home/agent -name '*litter*'; cd {0}; find . ! -type f ! -type d; echo looked"
 
 
+@pytest.mark.threat("T21", 132)
 @SHELLS
 async def test_a_daemon_does_not_survive(lodger: Lodger, actor: Actor) -> None:
     seen: list[set[int]] = []
@@ -46,6 +47,7 @@ async def test_a_daemon_does_not_survive(lodger: Lodger, actor: Actor) -> None:
     assert again.session == first.session
 
 
+@pytest.mark.threat("T21")
 @SHELLS
 async def test_what_a_turn_leaves_is_gone_or_tidied_before_the_next(lodger: Lodger, actor: Actor) -> None:
     first = await lodger.turn(actor, [actor.runs(LITTER.format(actor.sessions)), says("Done.")])
@@ -66,8 +68,7 @@ DEEP = 'python3 -c \'import os\nos.chdir("{0}")\nfor n in range(400):\n  os.mkdi
 LARGE = "head -c 3000000 /dev/zero > {0}/large"
 
 
-@pytest.mark.parametrize("command", [DEEP, LARGE], ids=["deep", "large"])
-@SHELLS
+@pytest.mark.parametrize(("actor", "command"), [(CODEX, DEEP), (CLAUDE, LARGE)], ids=["codex, deep", "claude, large"])
 async def test_session_files_beyond_measure_are_forgotten_with_the_session(
     lodger: Lodger, monkeypatch: pytest.MonkeyPatch, actor: Actor, command: str
 ) -> None:
@@ -79,6 +80,7 @@ async def test_session_files_beyond_measure_are_forgotten_with_the_session(
     assert (await lodger.turn(actor, [says("Anew.")])).text == "Anew."
 
 
+@pytest.mark.threat(139)
 async def test_author_and_reviewer_never_see_each_others_sessions(lodger: Lodger) -> None:
     """Nor do a reviewer of another program, and one of the same."""
     words = {actor: canary() for actor in (CODEX, CLAUDE, READER)}

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from scripted_models import Turn, calls, says
 from tests.worker.hijacked.conftest import (
     CANARY,
@@ -59,40 +61,41 @@ def surrounded(inn: House, lodger: Lodger) -> Iterator[Path]:
         shutil.rmtree(another)
 
 
-def hunts(actor: Actor, decoy: str) -> Turn:
+def hunts(actor: Actor, decoy: str, others: list[Path]) -> Turn:
     """Have all looked through: what stands in the environment and the arguments is a decoy, which is found."""
     look = (
         "env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/*/cmdline /proc/*/environ | tr '\\0' '\\n'; ls -la /proc/*/fd"
     )
+    look += f"; LC_ALL=C ls -d {' '.join(map(str, others))} 2>&1"
     return actor.runs(look) + actor.runs(f"DECOY={decoy} python3 -IS /work/hunt.py {decoy}")
 
 
+@pytest.mark.threat("T15", "T16", 118, 119)
 @SHELLS
-async def test_no_secret_is_in_reach(inn: House, lodger: Lodger, actor: Actor) -> None:
+async def test_no_secret_in_sandbox(inn: House, lodger: Lodger, actor: Actor) -> None:
     decoy = canary()
     lodger.brings("hunt")
     lodger.write({"decoy.txt": decoy})
-    with surrounded(inn, lodger):
-        await lodger.turn(actor, [hunts(actor, decoy), says("Nothing.")])
+    with surrounded(inn, lodger) as file:
+        others = [inn.state, file, lodger.folder.parent, lodger.folder, lodger.folder.with_name("another"), Path.home()]
+        assert all(each.exists() for each in others)
+        await lodger.turn(actor, [hunts(actor, decoy, others), says("Nothing.")])
     assert seen(lodger, actor) == {decoy}
-    told = result(lodger.asked(actor)[1].new_text())
+    heard = lodger.asked(actor)[1].new_text()
+    assert [each for each in others if f"'{each}': No such file or directory" not in heard] == []
+    name = "ANTHROPIC_API_KEY" if actor is CLAUDE else codex.KEY_VARIABLE
+    assert set(re.findall(rf"^{name}=(.*)$", heard, re.MULTILINE)) == {PLACEHOLDERS[actor.agent]}
+    assert {request.key for request in lodger.asked(actor)} == {actor.key}, "the gateway has the real one"
+    told = result(heard)
     assert set(told["found"]) == {decoy}
     places = {re.sub(r"\d+", "N", place) for place in told["found"][decoy]}
     assert {"/work/decoy.txt", "/proc/N/environ", "/proc/N/cmdline"} <= places, "it finds what is there"
     assert told["first"] < ENVIRON_BYTES
     assert all(told["read"][kind] > 0 for kind in ("environ", "cmdline", "maps", "fd", "memory", "files"))
+    assert "kernel" not in told["read"]
 
 
-@SHELLS
-async def test_only_the_placeholder_stands_where_a_key_is_asked_for(lodger: Lodger, actor: Actor) -> None:
-    name = "ANTHROPIC_API_KEY" if actor is CLAUDE else codex.KEY_VARIABLE
-    ask = f"for each in /proc/[0-9]*; do tr '\\0' '\\n' < $each/environ | grep ^{name}=; done; true"
-    await lodger.turn(actor, [actor.runs(ask), says("So that is it.")])
-    held = re.findall(rf"^{name}=(.*)$", lodger.asked(actor)[1].new_text(), re.MULTILINE)
-    assert set(held) == {PLACEHOLDERS[actor.agent]}
-    assert {request.key for request in lodger.asked(actor)} == {actor.key}, "the gateway has the real one"
-
-
+@pytest.mark.threat("T15", 118, 119)
 async def test_a_seat_without_a_shell_reads_no_secret_either(inn: House, lodger: Lodger) -> None:
     decoy = canary()
     lodger.write({"decoy.txt": decoy})
@@ -119,6 +122,7 @@ async def test_a_seat_without_a_shell_reads_no_secret_either(inn: House, lodger:
     assert seen(lodger, READER) == {decoy}
 
 
+@pytest.mark.threat("T16")
 async def test_an_environment_around_the_sandbox_would_be_noticed(lodger: Lodger) -> None:
     """Bubblewrap's own environment is that of the first process inside (threats.md T16)."""
     lodger.brings("hunt")

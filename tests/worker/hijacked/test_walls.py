@@ -33,6 +33,7 @@ def bait(lodger: Lodger) -> Path:
     return file
 
 
+@pytest.mark.threat("T17", 117)
 @SHELLS
 async def test_nothing_of_the_machine_can_be_changed(inn: House, lodger: Lodger, actor: Actor) -> None:
     file, name = bait(lodger), f"mark-{secrets.token_hex(8)}"
@@ -51,6 +52,7 @@ async def test_nothing_of_the_machine_can_be_changed(inn: House, lodger: Lodger,
         file.unlink()
 
 
+@pytest.mark.threat(117)
 async def test_a_link_of_the_author_leads_nowhere_outside(lodger: Lodger) -> None:
     """What it leaves is taken in by `worker.git.admit`, which follows no link; inside, links end in the sandbox."""
     file = bait(lodger)
@@ -63,6 +65,7 @@ async def test_a_link_of_the_author_leads_nowhere_outside(lodger: Lodger) -> Non
     file.unlink()
 
 
+@pytest.mark.threat(117)
 async def test_a_seat_without_a_shell_changes_nothing(lodger: Lodger) -> None:
     bait(lodger)
     write = calls("Write", file_path="/work/new.py", content="x") + calls("Bash", command="touch /work/other.py")
@@ -78,13 +81,12 @@ HOLES = {
 }
 
 
-@pytest.mark.parametrize("hole", HOLES)
-async def test_a_hole_in_the_wall_would_be_noticed(lodger: Lodger, hole: str) -> None:
+async def test_a_hole_in_the_wall_would_be_noticed(lodger: Lodger) -> None:
     bait(lodger).unlink()
     lodger.brings("walls")
-    lodger.weaken(HOLES[hole])
+    lodger.weaken("\n".join(HOLES.values()))
     await lodger.turn(CODEX, [CODEX.tries("walls", "mark"), says("Changed.")])
-    assert hole in result(lodger.asked(CODEX)[1].new_text())["written"]
+    assert set(HOLES) <= set(result(lodger.asked(CODEX)[1].new_text())["written"])
 
 
 async def test_privileges_would_be_noticed(lodger: Lodger) -> None:
@@ -121,6 +123,7 @@ async def asked_of_the_kernel(lodger: Lodger, actor: Actor) -> dict[str, str]:
     return told
 
 
+@pytest.mark.threat("T18", 120)
 @SHELLS
 async def test_the_kernel_refuses_what_no_agent_needs(lodger: Lodger, actor: Actor) -> None:
     told = await asked_of_the_kernel(lodger, actor)

@@ -20,12 +20,14 @@ MEMORY_BYTES = 64 << 20
 """Of one file, and of one process."""
 PASSED_OVER = {"/usr", "/proc", "/opt/tool"}
 """The machine's programs and the agent's own are the packages' files; processes are looked at one by one."""
+KERNEL = ("/proc/kcore", "/proc/kmsg", "/proc/vmcore", "/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/sys")
+"""Where all of the machine's memory and words would be found."""
 
 
 def main() -> int:
     found: dict[str, set[str]] = {}
     read: Counter[str] = Counter()
-    for kind, place, content in (*in_processes(), *in_files()):
+    for kind, place, content in (*in_processes(), *in_files(), *in_the_kernel()):
         read[kind] += len(content)
         for secret in SECRET.findall(content):
             found.setdefault(secret.decode(), set()).add(place)
@@ -73,6 +75,14 @@ def in_files() -> Iterator[tuple[str, str, bytes]]:
                 if path.is_file() and not path.is_symlink():
                     with path.open("rb") as file:
                         yield "files", str(path), file.read(FILE_BYTES)
+
+
+def in_the_kernel() -> Iterator[tuple[str, str, bytes]]:
+    for path in map(Path, KERNEL):
+        with contextlib.suppress(OSError):
+            yield "kernel", str(path), b"\n".join(os.fsencode(each) for each in path.iterdir())
+        with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
+            yield "kernel", str(path), file.read(FILE_BYTES)
 
 
 if __name__ == "__main__":
