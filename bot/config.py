@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.fields import FieldInfo
 
 from bot.replies import quoted
@@ -52,6 +52,16 @@ Opening = Literal["opened", "reopened", "ready_for_review"]
 Glob = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
 
 
+def _from_the_root(glob: str) -> str:
+    """Refuse what would protect nothing: other programs' marks, and ways that no path of a tree goes."""
+    if glob.startswith("!") or "\\" in glob or not set(glob.strip("/").split("/")).isdisjoint({"", ".", ".."}):
+        raise ValueError
+    return glob
+
+
+PathGlob = Annotated[Glob, AfterValidator(_from_the_root)]
+
+
 class _Section(BaseModel):
     """A part of the file. The description of a field is what it takes, to follow "takes"."""
 
@@ -77,8 +87,11 @@ class Config(_Section):
     """A repository's file. Without one commands work, and nothing starts by itself."""
 
     auto: Auto = Field(Auto(), description="a section with the keys `on`, `drafts` and `base`")
-    protect: tuple[Glob, ...] = Field(
-        (), strict=False, max_length=100, description="a list of at most 100 paths, `*` for any characters"
+    protect: tuple[PathGlob, ...] = Field(
+        (),
+        strict=False,
+        max_length=100,
+        description="a list of at most 100 paths from the root, `*` for any characters",
     )
     """Paths that the author may not change, besides the built-in list (threats.md T24)."""
 

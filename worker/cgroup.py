@@ -19,7 +19,7 @@ OWN = Path("/proc/self/cgroup")
 PREFIX = "codex-debate-"
 WORKER = f"{PREFIX}worker"
 """Version 2: where the worker itself goes, since a group that has groups below it holds no process."""
-REMOVED_SECONDS = 2.0
+REMOVED_SECONDS = 10.0
 """A group whose processes are ending is waited for this long before it is left behind, empty."""
 LEFT_SECONDS = 60.0
 """An empty group of this age was left behind: a new one is empty only until its first process is in it."""
@@ -114,7 +114,7 @@ class Group:
             (folder / "cgroup.procs").write_text(str(process), "ascii")
 
     def remove(self) -> None:
-        """Remove the group once its last process is gone. It may wait for that, for two seconds at most."""
+        """Remove the group once its last process is gone. It may wait for that, `REMOVED_SECONDS` for each folder."""
         for folder in self.folders:
             _remove(folder)
 

@@ -152,7 +152,8 @@ class Sandbox:
         try:
             yield group
         finally:
-            await asyncio.to_thread(group.remove)
+            # Whoever waits may be cancelled; the group must go all the same, also where the thread has not begun.
+            await asyncio.shield(asyncio.to_thread(group.remove))
 
     def _argv(self, spec: Program, room: Room, filter_fd: int, first: First) -> list[str | bytes]:
         """Return bubblewrap's command line."""

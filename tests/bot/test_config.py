@@ -34,9 +34,17 @@ def test_a_file_may_protect_paths() -> None:
         b"protect: migrations\n",
         b"protect: ['']\n",
         b"protect: [1]\n",
+        b"protect: ['!a']\n",
+        b"protect: ['./a']\n",
+        b"protect: ['a/../b']\n",
+        b"protect: ['a//b']\n",
+        b"protect: ['/']\n",
+        b"protect: ['a\\\\b']\n",
         b"protect: [" + b"a," * 101 + b"]\n",
     ):
-        assert parse(wrong) == BadConfig(1, "`protect` takes a list of at most 100 paths, `*` for any characters")
+        assert parse(wrong) == BadConfig(
+            1, "`protect` takes a list of at most 100 paths from the root, `*` for any characters"
+        )
 
 
 def test_the_readme_shows_a_file_that_is_read_and_names_the_defaults() -> None:

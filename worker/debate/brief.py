@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -103,20 +102,19 @@ CUTS = (2000, 500, 100)
 _WORDS = ("issue", "suggestion", "said")
 
 
-def _ever_shorter(record: Record) -> Iterator[list[dict[str, Any]]]:
-    """Yield the findings whole, then with fewer words and none for what is settled, at last the open ones' titles."""
+def _ever_shorter(record: Record) -> list[list[dict[str, Any]]]:
+    """Return the findings whole, then with fewer words and none for what is settled, at last the open ones' titles."""
     said = {position.id: position.text for each in record.rounds if each.section for position in each.section.positions}
     whole = [_told(entry, said.get(entry.id, "")) for entry in ledger(record)]
-    yield whole
     still = [each for each in whole if each["status"] == State.OPEN]
-    for size in CUTS:
-        kept = [(each, size if each["status"] == State.OPEN else 0) for each in whole]
-        yield [
-            each | {"location": _cut(each["location"], size)} | {name: _cut(each[name], room) for name in _WORDS}
-            for each, room in kept
-        ]
+    titles = [each | {name: _gist(each[name]) for name in ("title", "location")} for each in still]
     nothing = dict.fromkeys(_WORDS, "")
-    yield [each | nothing | {name: _gist(each[name]) for name in ("title", "location")} for each in still]
+    return [whole, *([_shortened(each, size) for each in whole] for size in CUTS), [each | nothing for each in titles]]
+
+
+def _shortened(told: dict[str, Any], size: int) -> dict[str, Any]:
+    room = size if told["status"] == State.OPEN else 0
+    return told | {"location": _cut(told["location"], size)} | {name: _cut(told[name], room) for name in _WORDS}
 
 
 def _told(entry: LedgerEntry, said: str) -> dict[str, Any]:

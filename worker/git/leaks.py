@@ -124,7 +124,9 @@ _ASSIGNED = re.compile(
 )
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 # What stands for a secret in an example.
-_PLACEHOLDER = re.compile(r"example|placeholder|changeme|dummy|your[_-]|xxxx|abcdef|12345", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"example|placeholder|changeme|dummy|your[_-]|xxxx", re.IGNORECASE)
+# What people type for a value. A token of a known shape is one even where its digits look invented.
+_TYPED = re.compile(r"abcdef|12345", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _VOWELS = frozenset("aeiouyAEIOUY")
 
@@ -132,7 +134,8 @@ _VOWELS = frozenset("aeiouyAEIOUY")
 def _given(text: str, lower: str) -> Iterator[tuple[int, str]]:
     for found in _matches(text, _NAMES, _ASSIGNED, lower):
         value = found["value"]
-        if not _PLACEHOLDER.search(value) and _drawn(value) and _entropy(value.rstrip("=")) >= MIN_ENTROPY:
+        invented = _PLACEHOLDER.search(value) or _TYPED.search(value)
+        if not invented and _drawn(value) and _entropy(value.rstrip("=")) >= MIN_ENTROPY:
             yield found.start("value"), value
 
 

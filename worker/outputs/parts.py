@@ -19,6 +19,8 @@ from worker.outputs.words import entries, left_to_a_person, outcome_word, unjudg
 
 NAMED_FILES = 3
 """Files that the coverage line names; the others are counted."""
+PUT_BACK = 20
+"""Files that were put back in a round and are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,9 @@ def _below(each: Round, page: Page) -> str:
         ]
         said.append(f"Checks: {', '.join(results)}.")
     if each.edited.refused:
-        put_back = [f"{code(each.path)} ({inline(each.reason, cell=False)})" for each in each.edited.refused]
+        put_back = [f"{code(one.path)} ({inline(one.reason, cell=False)})" for one in each.edited.refused[:PUT_BACK]]
+        more = len(each.edited.refused) - PUT_BACK
+        put_back += [f"{more} more"] if more > 0 else []
         said.append(f"Put back: {', '.join(put_back)}.")
     if each.edited.gap:
         said.append(stopped(f"Not committed: {inline(each.edited.gap, cell=False)}"))

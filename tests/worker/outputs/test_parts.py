@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from worker.debate.findings import Record, Round, Turn
-from worker.debate.flow import Failure, Tokens, Used
+from worker.debate.flow import Edited, Failure, Refusal, Tokens, Used
 from worker.debate.task import ChangedFile
 from worker.outputs.check import render_check
 from worker.outputs.comment import render_comment
@@ -142,6 +142,14 @@ def test_what_is_odd_about_the_tree_is_noted(consensus: Report) -> None:
     assert twins.startswith("Names differ in case or composition alone: `README`, ")
     assert twins in render_check(replace(consensus, task=task)).summary
     assert f"names{twins[5:]}" in render_comment(replace(consensus, task=task))
+
+
+def test_files_that_were_put_back_are_named_up_to_twenty(consensus: Report) -> None:
+    first = consensus.record.rounds[0]
+    refused = tuple(Refusal(f"{n}.yml", "is protected: it was put back") for n in range(25))
+    told = section(replace(first, edited=Edited(("a.py",), "0" * 40, refused=refused)), Page(consensus))
+    assert "`19.yml` (is protected: it was put back), 5 more." in told
+    assert "`20.yml`" not in told
 
 
 def test_files_that_were_not_read_are_named_up_to_three(consensus: Report) -> None:
