@@ -237,7 +237,7 @@ async def test_of_what_a_hijacked_author_does_its_edit_alone_is_left(real: Real,
     assert heard.count("not a git repository") == 3
     assert heard.count("Failed to connect") == 1
     (commit,) = end.commits
-    assert all(f"`{path}` (is protected: it was put back)" in end.comment for path in PROTECTED)
+    assert all(f"`{path}` (is protected)" in end.comment for path in PROTECTED)
     rows = git(story.repo.path, "ls-tree", "-r", end.branch).splitlines()
     assert {row.split("\t")[1]: row[:6] for row in rows} == {
         **dict.fromkeys((*PROTECTED[:2], "closed", "in/in"), "100644"),

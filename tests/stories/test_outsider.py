@@ -80,7 +80,7 @@ async def test_a_repository_protects_paths_of_its_own(story: Story) -> None:
     assert [commit.subject for commit in end.commits] == ["fix: debate round 1 (F1)"]
     assert end.commits[0].files == ("app.py",)
     for path in ("migrations/1.sql", "secrets.py", "a/secrets.py"):
-        assert f"`{path}` (is protected: it was put back)" in end.comment
+        assert f"`{path}` (is protected)" in end.comment
         assert f"`{path}` is protected: it was put back." in story.briefs("reviewer")[1]
     assert "(`.github`, `CLAUDE.md` and the like), and `migrations/**`, `**/secrets.py`" in story.briefs("author")[0]
 

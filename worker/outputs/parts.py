@@ -225,7 +225,9 @@ def _below(each: Round, page: Page) -> str:
         ]
         said.append(f"Checks: {', '.join(results)}.")
     if each.edited.refused:
-        put_back = [f"{code(one.path)} ({inline(one.reason, cell=False)})" for one in each.edited.refused[:PUT_BACK]]
+        # What became of the file is said before the first one.
+        named = [(code(one.path), one.reason.partition(":")[0]) for one in each.edited.refused[:PUT_BACK]]
+        put_back = [f"{path} ({inline(reason, cell=False)})" for path, reason in named]
         more = len(each.edited.refused) - PUT_BACK
         put_back += [f"{more} more"] if more > 0 else []
         said.append(f"Put back: {', '.join(put_back)}.")

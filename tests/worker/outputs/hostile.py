@@ -119,7 +119,7 @@ CORPUS: dict[int, list[str]] = {
     ],
     148: [
         *(f"{mark * length}\nx\n{mark * length}\n\n# out" for mark in "`~" for length in (3, 4, 9, 256)),
-        *(f"{mark * length}\nx" for mark in "`~" for length in (3, 81, 256)),
+        *(f"{mark * length}\n# out" for mark in "`~" for length in (3, 81, 256)),
         *(
             "`" * 81 + "x" + "`" * 81,
             "``` `` ` ```",

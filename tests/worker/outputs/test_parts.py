@@ -148,7 +148,7 @@ def test_files_that_were_put_back_are_named_up_to_twenty(consensus: Report) -> N
     first = consensus.record.rounds[0]
     refused = tuple(Refusal(f"{n}.yml", "is protected: it was put back") for n in range(25))
     told = section(replace(first, edited=Edited(("a.py",), "0" * 40, refused=refused)), Page(consensus))
-    assert "`19.yml` (is protected: it was put back), 5 more." in told
+    assert "`19.yml` (is protected), 5 more." in told
     assert "`20.yml`" not in told
 
 
