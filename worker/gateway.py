@@ -91,8 +91,10 @@ class Gateway:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o711)
         _sweep(self._folder)
-        # The authorities are the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR: OpenSSL reads them here.
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit=0)
+        # The authorities are the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR: OpenSSL reads them here. Without
+        # TLS on any way none are needed, and they take a while to read.
+        plain = all((way.url or "").startswith("http://") for way in self._upstreams.values())
+        connector = aiohttp.TCPConnector(ssl=plain or ssl.create_default_context(), limit=0)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         self._relays = {name: Relay(self._session, APIS[name], way) for name, way in self._upstreams.items()}
         return self

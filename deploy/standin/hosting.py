@@ -7,6 +7,7 @@ repository that is copied from is only read.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -20,6 +21,9 @@ from worker.process import MIB, Program, run
 
 GIT_SECONDS = 600.0
 OUTPUT_CAP = 64 * MIB
+SHA = re.compile(r"[0-9a-f]{40}")
+LOOSE = re.compile(r"refs/[A-Za-z0-9_./-]+")
+"""Names of refs that are a file's name on every file system."""
 ZEROS = "0" * 40
 """What git says in a push where there is no commit: before a ref is made, after it is deleted."""
 
@@ -29,10 +33,11 @@ CONFIG = """\
 [core]
 \thooksPath = {hooks}
 \tquotePath = false
+\tfsync = none
 [gc]
 \tauto = 0
-[init]
-\ttemplateDir =
+[fastimport]
+\tunpackLimit = 1
 [http]
 \treceivepack = true
 [uploadpack]
@@ -47,7 +52,9 @@ CONFIG = """\
 \tname = GitHub
 \temail = noreply@github.com
 """
-"""How a hosted repository behaves. `receive.hideRefs` hides refs/pull from pushes and not from fetches."""
+"""How a hosted repository behaves; none has to outlive a loss of power. `receive.hideRefs` hides refs/pull from pushes and not from fetches."""
+REPOSITORY = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
+"""A repository's own configuration."""
 
 JUDGE_HOOK = r"""#!/bin/sh
 # git asks what may become of a push's refs, now that its objects are here. The stand-in has read the refs from the
@@ -174,8 +181,11 @@ class Hosting:
     # ---- Repositories and refs
 
     async def create(self, path: Path, default_branch: str) -> None:
-        """Make an empty bare repository."""
-        await self.git(self.root, "init", "--quiet", "--bare", f"--initial-branch={default_branch}", str(path))
+        """Make an empty bare repository, as `git init` would (gitrepository-layout(5)), and much sooner."""
+        for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+            (path / folder).mkdir(parents=True)
+        (path / "HEAD").write_text(f"ref: refs/heads/{default_branch}\n")
+        (path / "config").write_text(REPOSITORY)
 
     async def copy(self, path: Path, source: Path, refs: dict[str, str] | None) -> None:
         """Fetch from a repository, which is only read: `refs` maps its refs or commits to branch names here; None: all.
@@ -198,6 +208,8 @@ class Hosting:
 
     async def ref(self, path: Path, ref: str) -> str | None:
         """Return what a full ref name points at."""
+        if (sha := _loose(path, ref)) is not None:
+            return sha or None
         return await self.line(path, "show-ref", "--verify", "--hash", ref)
 
     async def branches(self, path: Path) -> dict[str, str]:
@@ -210,6 +222,8 @@ class Hosting:
         """Return the commit that a branch, a ref without ``refs/``, a tag or a SHA names, branches first."""
         if "\n" in name:
             return None
+        if sha := _loose(path, f"refs/heads/{name}"):
+            return sha
         names = [f"refs/heads/{name}", f"refs/{name}", f"refs/tags/{name}"]
         names += [name] if re.fullmatch(r"[0-9a-f]{7,40}", name) else []
         asked = "".join(f"{each}^{{commit}}\n" for each in names)
@@ -269,13 +283,16 @@ class Hosting:
         """Return how `head` lies to `base`, and what it changes since their merge base."""
         key = (path, base, head)
         if key not in self._distances:
-            merge_base = await self.line(path, "merge-base", base, head)
-            counts = await self.git(path, "rev-list", "--left-right", "--count", f"{base}...{head}")
-            behind, ahead = counts.decode().split()
-            raw = await self.git(
-                path, "diff", "--raw", "--numstat", "-z", "-M", "--abbrev=40", merge_base or base, head
+            merge_base, counts = await asyncio.gather(
+                self.line(path, "merge-base", base, head),
+                self.git(path, "rev-list", "--left-right", "--count", f"{base}...{head}"),
             )
-            patch = await self._patch(path, merge_base or base, head)
+            behind, ahead = counts.decode().split()
+            since = merge_base or base
+            raw, patch = await asyncio.gather(
+                self.git(path, "diff", "--raw", "--numstat", "-z", "-M", "--abbrev=40", since, head),
+                self._patch(path, since, head),
+            )
             files = diffs.changed_files(raw, patch)
             self._distances[key] = Distance(merge_base, int(ahead), int(behind), files)
         return self._distances[key]
@@ -286,6 +303,22 @@ class Hosting:
         except GitError:
             # More than OUTPUT_CAP. GitHub shows no hunks of a change that is too large either.
             return b""
+
+
+def _loose(path: Path, ref: str) -> str | None:
+    """Return what a ref points at that lies in a file of its own, "" where there is none; None: git has to be asked.
+
+    A git for each of the many questions would be most of what a stand-in costs.
+    """
+    if not LOOSE.fullmatch(ref) or ".." in ref:
+        return None
+    try:
+        text = (path / ref).read_text("ascii").strip()
+    except FileNotFoundError:
+        return None if (path / "packed-refs").exists() else ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if SHA.fullmatch(text) else None
 
 
 def _quoted(value: str) -> str:

@@ -145,7 +145,7 @@ class World:
 @pytest_asyncio.fixture
 async def world(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(context, "LAG_SECONDS", 0.0)
-    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
+    async with await StandIn.start(tmp_path / "github") as standin, open_session(standin.api_url) as session:
         repo = await standin.create_repository(REPO)
         await standin.commit(repo, "main", {"a.txt": "one\n"})
         await standin.commit(repo, "retry", {"a.txt": "two\n"}, parent="main")

@@ -107,6 +107,16 @@ class Story:
         )
         return self.number
 
+    async def opens_from_fork(self, base: Files, change: Files) -> int:
+        """Make a base, and a stranger's pull request from a fork of it."""
+        github, stranger = self.machine.github, f"stranger-{self.repo.id}"
+        await github.commit(self.repo, "main", base, message="base")
+        github.create_user(stranger)
+        fork = await github.fork(self.repo, stranger)
+        self.head = await github.commit(fork, "idea", change, message="change", parent="main")
+        self.number = await github.open_pull_request(self.repo, f"{stranger}:idea", "main", "An idea", author=stranger)
+        return self.number
+
     async def says(self, text: str = "/codex-debate review", login: str | None = None) -> int:
         """Write a comment."""
         comment = await self.machine.github.comment(self.repo, self.number, text, login or self.repo.owner)

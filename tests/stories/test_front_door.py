@@ -113,22 +113,10 @@ async def test_an_automatic_debate_stands_on_its_authors_permission(story: Story
     assert end.commits == []
 
 
-async def from_fork(story: Story) -> int:
-    """Open a stranger's pull request."""
-    github = story.machine.github
-    await github.commit(story.repo, "main", BASE, message="base")
-    stranger = f"stranger-{story.repo.id}"
-    github.create_user(stranger)
-    fork = await github.fork(story.repo, stranger)
-    story.head = await github.commit(fork, "idea", CHANGE, message="change", parent="main")
-    story.number = await github.open_pull_request(story.repo, f"{stranger}:idea", "main", "An idea", author=stranger)
-    return story.number
-
-
 @pytest.mark.threat("T7", "T8", 69)
 async def test_an_outsiders_commit_is_debated_once_it_is_approved_and_nothing_of_it_is_pushed(story: Story) -> None:
     story.plays(verdict(finding()), section("F1 fixed", edits=FIX), verdict(RESOLVED))
-    await from_fork(story)
+    await story.opens_from_fork(BASE, CHANGE)
     github = story.machine.github
     await story.says()
     reply = await story.replied()
@@ -154,7 +142,7 @@ async def test_an_outsiders_commit_is_debated_once_it_is_approved_and_nothing_of
 async def test_an_approval_is_for_one_commit(story: Story) -> None:
     """The head moves between the reading and the approval."""
     story.plays(verdict())
-    await from_fork(story)
+    await story.opens_from_fork(BASE, CHANGE)
     github = story.machine.github
     await github.commit(f"stranger-{story.repo.id}/{story.repo.name}", "idea", {"app.py": "x = 9\n"})
     await story.says(f"/codex-debate approve {story.head[:10]}")

@@ -43,9 +43,11 @@ GROWTH = 1.1
 what the stand-in remembers."""
 
 
-def planted(oracle: str, says: str, *values: object, name: str | None = None) -> Any:
-    """Return a case with a fault."""
-    return pytest.param(*values, marks=getattr(pytest.mark, MARK)(oracle, says=says, why=WHY), id=name)
+def planted(oracle: str, says: str, *values: object, also: str = "", name: str | None = None) -> Any:
+    """Return a case with a fault, which is found as it `says`, and `also` so."""
+    unlike = getattr(pytest.mark, MARK)
+    marks = [unlike(oracle, says=each, why=WHY) for each in (says, also) if each]
+    return pytest.param(*values, marks=marks, id=name)
 
 
 async def ask(story: Story, method: str, path: str, body: dict[str, Any]) -> int:
@@ -133,7 +135,7 @@ async def ask_a_model(words: str, **headers: str) -> None:
 Planting = Callable[[Story, str, Path], Awaitable[None]]
 PLACES = [
     # The webhook of the comment brings it into the store.
-    planted("O1", r"is sent to GitHub in POST /api/v3/repos/[^ ]+/comments|\.aof", in_a_comment),
+    planted("O1", "is sent to GitHub in POST /api/v3/repos/[^ ]+/comments", in_a_comment, also=r"\.aof"),
     planted("O1", r"stands in .*appendonly.*\.aof", in_the_store),
     planted("O1", "stands in .*/state/planted", in_a_file_of_the_worker),
     planted("O1", "stands in an object of", in_a_commit),

@@ -147,7 +147,7 @@ class World:
 @pytest_asyncio.fixture
 async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
     """Return a claimed run of a small pull request."""
-    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
+    async with await StandIn.start(tmp_path / "github") as standin, open_session(standin.api_url) as session:
         repo = await standin.create_repository("you/app")
         await standin.commit(repo, "main", {"a.txt": "one\n"})
         head = await standin.commit(repo, "feature", {"a.txt": "two\n"}, parent="main")

@@ -44,7 +44,7 @@ class World:
 
 @pytest_asyncio.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with await StandIn.start(tmp_path / "github") as standin, open_session() as session:
+    async with await StandIn.start(tmp_path / "github") as standin, open_session(standin.api_url) as session:
         repo = await standin.create_repository("octo-org/tidebook", private=True)
         await standin.commit(repo, "main", {"a.txt": "one\n"})
         settings = Settings(

@@ -57,7 +57,7 @@ class Place:
 
 @pytest_asyncio.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with await StandIn.start(tmp_path) as standin, open_session() as session:
+    async with await StandIn.start(tmp_path) as standin, open_session(standin.api_url) as session:
         repo = await standin.create_repository("octo-org/tidebook")
         await standin.commit(repo, "main", {"a.txt": "one\n"})
         await standin.commit(repo, "retry", {"a.txt": "two\n"}, parent="main")

@@ -340,7 +340,7 @@ def _code(text: str, ink: _Ink) -> str:
 
 
 _SPECIAL = re.compile(
-    r"""(?P<url>(?<![A-Za-z])(?:https?|ftp)://[^\s<>`]+|(?<![A-Za-z0-9])www\.[^\s<>`]+)"""
+    r"""(?P<url>(?<![A-Za-z0-9])(?:https?|ftp)://[^\s<>`]+|(?<![A-Za-z0-9])www\.[^\s<>`]+)"""
     # A commit is linked by 7 to 40 hex digits; a word or a number that only looks like one stays as it is.
     r"""|(?P<sha>\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40}\b)"""
     r"""|(?P<place>(?<![\w./@-])[\w.@+~/-]*\w:[1-9]\d{0,6}(?:-[1-9]\d{0,6})?(?![\w:-]))""",

@@ -103,7 +103,7 @@ async def stranger() -> AsyncIterator[Server]:
 
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
+    async with open_session("http://127.0.0.1") as opened:
         yield opened
 
 

@@ -37,6 +37,7 @@ CORPUS: dict[int, list[str]] = {
             "Closes &#35;5",
         ),
         *("o/r@0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", "0a1b2c3d4e", "fix#6", "Fixes **#**7", "GH&#45;8", "\\#9"),
+        *("0a1b2c3d45ftp://evil.example", "0a1b2c3d45*https://evil.example*", "0a1b2c3d4e`x`", "0a1b2c3d4e@octocat"),
     ],
     142: [
         *("</details><h1>x</h1>", "</details>\n\n# Approved", "</summary>", "<script>alert(1)</script>"),
