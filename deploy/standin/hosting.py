@@ -52,7 +52,8 @@ CONFIG = """\
 \tname = GitHub
 \temail = noreply@github.com
 """
-"""How a hosted repository behaves; none has to outlive a loss of power. `receive.hideRefs` hides refs/pull from pushes and not from fetches."""
+"""How a hosted repository behaves. `receive.hideRefs` hides refs/pull from pushes and not from fetches; nothing here
+has to outlive a loss of power."""
 REPOSITORY = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 """A repository's own configuration."""
 

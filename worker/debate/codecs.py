@@ -19,6 +19,10 @@ from worker.debate.flow import Malformed
 FINDINGS_LIMIT = 200
 """Findings in one verdict. More than this is a runaway reply, not a review."""
 
+REPLY_LIMIT = 200_000
+"""Characters of one reply. What is longer would hold the worker for minutes when it is rendered, and says no more."""
+_TOO_LONG = f"it has more than {REPLY_LIMIT:,} characters"
+
 TModel = TypeVar("TModel", bound=BaseModel)
 
 # ---- Verdicts -------------------------------------------------------------------------------------------------------
@@ -118,6 +122,8 @@ class DispositionCodec:
         """Return which findings have no disposition."""
         if not text.strip():
             return "it is empty"
+        if len(text) > REPLY_LIMIT:
+            return _TOO_LONG
         missing = self.parse(text).missing
         return f"{_listed(missing)} {'has' if len(missing) == 1 else 'have'} no disposition" if missing else None
 
@@ -132,7 +138,11 @@ class DispositionCodec:
         )
 
     def parse(self, text: str) -> Section:
-        """Return the section; ids without a disposition stand in `missing`, since a gap in the record ends nothing."""
+        """Return the section; ids without a disposition stand in `missing`, since a gap in the record ends nothing.
+
+        What is too long even when it was asked for again is cut.
+        """
+        text = text[:REPLY_LIMIT]
         intro, bullets = _bullets(text)
         found = {match["id"]: _position(match) for match in map(_BULLET.match, bullets) if match}
         positions = tuple(found[each] for each in self.open if each in found)
@@ -233,6 +243,8 @@ class CruxCodec:
 
 def _validated(model: type[TModel], text: str) -> TModel:
     """Return a model from a reply that must be one JSON object and nothing else."""
+    if len(text) > REPLY_LIMIT:
+        _malformed(_TOO_LONG)
     try:
         value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

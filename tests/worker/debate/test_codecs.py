@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.debate.codecs import FINDINGS_LIMIT, CruxCodec, DispositionCodec, VerdictCodec
+from worker.debate.codecs import FINDINGS_LIMIT, REPLY_LIMIT, CruxCodec, DispositionCodec, VerdictCodec
 from worker.debate.findings import TITLE_LIMIT, Word
 from worker.debate.flow import Malformed
 
@@ -174,3 +174,13 @@ def test_no_text_makes_a_codec_fail_in_another_way(text: str) -> None:
             codec.parse(text)
         except Malformed as error:
             assert str(error)
+
+
+@pytest.mark.threat(126, 127)
+def test_a_reply_without_end_is_asked_for_again() -> None:
+    long = "x" * (REPLY_LIMIT + 1)
+    assert VerdictCodec().problem(json.dumps({"summary": long})) == "it has more than 200,000 characters"
+    codec = DispositionCodec(("F1", "F2"))
+    text = f"- `F1` **fixed**: it is\n{long}\n- `F2` **fixed**: it is"
+    assert codec.problem(text) == "it has more than 200,000 characters"
+    assert (len(codec.parse(text).text), codec.parse(text).missing) == (REPLY_LIMIT, ("F2",))
