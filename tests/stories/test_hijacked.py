@@ -138,7 +138,7 @@ async def test_a_verdict_that_is_none_is_asked_for_once_more(real: Real, story: 
     end = await story.reviewed()
     assert end.state.status == "reviewer-error"
     assert (end.check.status, end.check.conclusion) == ("completed", "failure")
-    assert "it holds more than 200 findings" in shown(end)
+    assert "it has more than 200,000 characters" in shown(end)
     assert real.models.openai.unplayed == 0
 
 
