@@ -107,7 +107,8 @@ def redact(text: str) -> str:
 
 # A terminal's sequences (ECMA-48): operating system commands up to their end, control sequences, two-byte escapes.
 _TERMINAL = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,8192}(?:\x07|\x1b\\|\x9c)"
+    # What begins another one ends the search: else a run of such beginnings would be gone through again for each.
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n\x9d\x90\x98\x9e\x9f]{0,8192}+(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|\x1b[ -/]{0,4}[0-Z\\^-~]"
 )

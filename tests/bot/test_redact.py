@@ -170,3 +170,11 @@ def test_foreign_words_become_one_line_for_backticks(said: str, line: str) -> No
 def test_whole_text_can_be_written_and_is_else_as_it_was() -> None:
     assert whole("a\ud800b \u202e \U0001f600") == "a\ufffdb \u202e \U0001f600"
     assert whole("\ud83d\ude00") == "\U0001f600"
+
+
+@pytest.mark.threat(127, 146)
+@pytest.mark.parametrize("begin", ["\x9d", "\x90", "\x1b", "\x1b]", "\x9b", "\x9d" + "a" * 8000])
+def test_a_run_of_beginnings_is_gone_through_once(begin: str) -> None:
+    """Where each was gone through again this test would not end."""
+    text = begin * (4_000_000 // len(begin))
+    assert set(visible(text)) <= {UNSEEN, "a", "]"}

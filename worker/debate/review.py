@@ -198,7 +198,8 @@ def _state(each: Round, head_tree: str) -> _State:
     )
 
 
-_PLACE = re.compile(r"[\w./+-]+:\d+")
+# From the begin of a word and in one go: a long word without a colon is looked at once.
+_PLACE = re.compile(r"(?<![\w./+-])[\w./+-]++:\d+")
 
 
 def _places(each: Round) -> set[str]:

@@ -32,14 +32,14 @@ def place(report: Report) -> Place:
 
 def why_not(patch: Patch) -> str:
     """Return why a patch cannot be shown, to follow ``the patch is not shown here:``; empty where it can."""
+    if len(patch.text.encode()) > CHECK_LIMIT:  # first: to look at all of it takes long
+        return f"it has more than {CHECK_LIMIT:,} bytes"
     if visible(patch.text) != patch.text:
         return "it holds characters that would not survive"
     if redact(patch.text) != patch.text:
         return "it holds what looks like a secret"
     if _run(patch.text) >= LONGEST_FENCE:
         return "it holds a line that would end its block"
-    if len(patch.text.encode()) > CHECK_LIMIT:
-        return f"it has more than {CHECK_LIMIT:,} bytes"
     return ""
 
 

@@ -14,7 +14,7 @@ from bot.statuses import Status
 from worker.debate.brief import template
 from worker.debate.findings import Outcome, State, ledger
 from worker.debate.flow import Ask, Ceiling, Edit, Edited, Note, Reply, TurnFailed, Used
-from worker.debate.review import AUTHOR, PROMPTS, REVIEWER, review
+from worker.debate.review import _PLACE, AUTHOR, PROMPTS, REVIEWER, review
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 
 Answer = Any
@@ -459,3 +459,10 @@ def test_untrusted_text_cannot_leave_its_fence() -> None:
     brief = played.edits[0].brief
     assert "`````text" in brief
     assert "\u202e" not in brief
+
+
+@pytest.mark.threat(127)
+def test_a_long_word_is_gone_through_once() -> None:
+    """Where it was gone through again from each letter this test would not end."""
+    word = "a" * 1_000_000
+    assert _PLACE.findall(f"{word} src/a.py:3, {word}:4") == ["src/a.py:3", f"{word}:4"]

@@ -55,3 +55,7 @@ def test_its_block_is_longer_fenced_than_any_run_in_it(run: int) -> None:
 
 def test_a_last_line_without_a_newline_does_not_hide_the_fence() -> None:
     assert patch_block(patch("+x")).endswith("\n+x\n```\n\n</details>")
+
+
+def test_a_patch_beyond_any_place_is_not_looked_through() -> None:
+    assert why_not(patch("\x9d" * CHECK_LIMIT)) == "it has more than 60,000 bytes"
