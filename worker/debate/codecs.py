@@ -249,7 +249,8 @@ def _validated(model: type[TModel], text: str) -> TModel:
         value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         _malformed(f"it is not one JSON object ({str(error)[:120]})")
-    if isinstance(value, dict) and len(value.get("findings") or ()) > FINDINGS_LIMIT:
+    findings = value.get("findings") if isinstance(value, dict) else None
+    if isinstance(findings, list) and len(findings) > FINDINGS_LIMIT:
         _malformed(f"it holds more than {FINDINGS_LIMIT} findings")
     try:
         # As JSON again, since only so a list may become a tuple; an escape can spell what no file can hold.

@@ -184,3 +184,10 @@ def test_a_reply_without_end_is_asked_for_again() -> None:
     text = f"- `F1` **fixed**: it is\n{long}\n- `F2` **fixed**: it is"
     assert codec.problem(text) == "it has more than 200,000 characters"
     assert (len(codec.parse(text).text), codec.parse(text).missing) == (REPLY_LIMIT, ("F2",))
+
+
+@pytest.mark.threat(126)
+@pytest.mark.parametrize("findings", [5, 1.5, True, "F1", {"id": "F1"}, None, [5], [[]]])
+def test_findings_that_are_none_are_malformed(findings: object) -> None:
+    assert VerdictCodec().problem(verdict(findings=findings))
+    assert CruxCodec(("F1",)).problem(json.dumps({"cruxes": findings, "findings": findings}))
