@@ -53,8 +53,9 @@ Glob = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=20
 
 
 def _from_the_root(glob: str) -> str:
-    """Refuse what would protect nothing: other programs' marks, and ways that no path of a tree goes."""
-    if glob.startswith("!") or "\\" in glob or not set(glob.strip("/").split("/")).isdisjoint({"", ".", ".."}):
+    """Refuse what would protect nothing: other programs' marks, blanks around it, ways that no path of a tree goes."""
+    parts = set(glob.strip("/").split("/"))
+    if glob != glob.strip() or glob[0] in "!~" or set("\\{}") & {*glob} or parts & {"", ".", ".."}:
         raise ValueError
     return glob
 

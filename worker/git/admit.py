@@ -26,6 +26,7 @@ from worker.git.entries import (
     GITLINK,
     LINK,
     MAX_PATH,
+    OUTSIDE,
     PROGRAM,
     SUBMODULE,
     Plan,
@@ -101,7 +102,7 @@ async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | Non
     given = await plan(mirror, tree, base=rules.base)
     found = await asyncio.to_thread(_walk, folder, given, rules)
     if given.narrowed:
-        await _unlisted(mirror, tree, found)
+        await _unlisted(mirror, tree, given, found)
     refused = _refuse(given, found, rules)
     await _keep_secrets(mirror, tree, found, rules.secrets)
     try:
@@ -247,13 +248,15 @@ def _within_budget(walk: _Walk) -> None:
         raise RoundRefused(f"the author changed more than {rules.max_files:,} files in one round")
 
 
-async def _unlisted(mirror: Mirror, tree: str, found: _Found) -> None:
-    """Drop from what looks new the files that the tree has where the plan of a large tree has nothing."""
-    rows = await list_rows(mirror, tree, found.new)
-    for path, row in rows.items():
+async def _unlisted(mirror: Mirror, tree: str, given: Plan, found: _Found) -> None:
+    """Look up what looks new where the plan of a large tree has nothing: what stands there was not given either."""
+    unplanned = found.new.keys() - rows_at(given, found.new).keys() - given.links.keys() - given.absent.keys()
+    for path, row in (await list_rows(mirror, tree, unplanned)).items():
         new = found.new[path]
         if row.oid == new.oid and (row.mode == PROGRAM) == (new.mode == PROGRAM):
             del found.new[path]
+        else:
+            given.absent[path] = (row, SUBMODULE if row.mode == GITLINK else OUTSIDE)
 
 
 # ---- Judging --------------------------------------------------------------------------------------------------------
@@ -275,6 +278,8 @@ def _refuse(given: Plan, found: _Found, rules: AdmitRules) -> tuple[Refusal, ...
             refused[path] = LINKED
         elif has_controls(path):
             raise RoundRefused(f"the name of {shown(path)} holds control characters")
+        elif len(path) > MAX_PATH:
+            raise RoundRefused(f"the name of {shown(path)[:100]}… is too long for many disks")
     refused |= {path: PROTECTED for path in found.gone if is_protected(path, rules.protect)}
     for path in refused:
         (found.restore if path in rows or path in given.links else found.remove).add(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import unicodedata
+from functools import lru_cache
 
 MAX_DEPTH = 64
 """Folders above a file, at most (threats.md, input 96)."""
@@ -24,11 +25,13 @@ _UNWRITTEN_PREFIX = (b".env",)
 _PROTECTED = frozenset(
     b".github .gitlab .circleci .buildkite .gitattributes .lfsconfig .gitlab-ci.yml .travis.yml azure-pipelines.yml "
     b"appveyor.yml .appveyor.yml bitbucket-pipelines.yml jenkinsfile .drone.yml .woodpecker.yml .woodpecker "
-    b".pre-commit-config.yaml lefthook.yml .lefthook.yml .yarnrc .yarnrc.yml .yarnrc.yaml .envrc .devcontainer "
-    b"codeowners .cursor .cursorrules gemini.md .gemini .aider.conf.yml".split()
+    b".woodpecker.yaml .cirrus.yml .cirrus.star .forgejo .gitea .pre-commit-config.yaml lefthook.yml .lefthook.yml "
+    b".yarnrc .yarnrc.yml .yarnrc.yaml .yarn .pnpmfile.cjs .envrc .devcontainer .devcontainer.json codeowners "
+    b".cursor .cursorrules gemini.md .gemini .aider.conf.yml .windsurf .windsurfrules .clinerules .roo .kiro .junie "
+    b".opencode opencode.json warp.md".split()
 )
 # … and these paths, at any depth.
-_PROTECTED_TAILS = (b".vscode/tasks.json", b".config/lefthook.yml")
+_PROTECTED_TAILS = (b".vscode/tasks.json", b".vscode/mcp.json", b".config/lefthook.yml")
 
 _GENERATED = frozenset(
     b"uv.lock poetry.lock pdm.lock pipfile.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml "
@@ -83,26 +86,44 @@ def is_git(name: bytes) -> bool:
 
 def is_unwritten(path: bytes) -> bool:
     """Tell whether a path is configuration of an agent or a hook, which is not written into a run's folder."""
-    return any(part in _UNWRITTEN or part.startswith(_UNWRITTEN_PREFIX) for part in path.lower().split(b"/"))
+    return any(part in _UNWRITTEN or part.startswith(_UNWRITTEN_PREFIX) for part in _spelled(path).split(b"/"))
 
 
 def is_protected(path: bytes, rules: tuple[str, ...] = ()) -> bool:
     """Tell whether an author may not change a path: by the built-in list, or by the globs of `protect:`."""
-    lower = path.lower()
-    if is_unwritten(path) or any(part in _PROTECTED for part in lower.split(b"/")):
+    plain = _spelled(path)
+    if is_unwritten(path) or any(part in _PROTECTED for part in plain.split(b"/")):
         return True
-    if any(lower == tail or lower.endswith(b"/" + tail) for tail in _PROTECTED_TAILS):
+    if any(plain == tail or plain.endswith(b"/" + tail) for tail in _PROTECTED_TAILS):
         return True
-    return any(_matches(path, rule) for rule in rules)
+    return bool(rules) and _pattern(rules).fullmatch(fold(path)) is not None
 
 
-def _matches(path: bytes, rule: str) -> bool:
-    # `a/**` also means the folder itself, a rule that names a folder all that is in it, and `**/a` also the root's.
-    glob = rule.strip("/").encode("utf-8", "surrogateescape")
-    folder = glob.removesuffix(b"/**")
-    globs = {glob, folder, folder + b"/*"}
-    globs |= {each.removeprefix(b"**/") for each in globs}
-    return any(fnmatch.fnmatchcase(path, each) for each in globs)
+def _spelled(path: bytes) -> bytes:
+    """Return a path as a disk may read it that tells no cases apart, ignores characters, or drops dots at the end."""
+    if path.isascii():
+        text = path.decode().lower()
+    else:
+        text = _HFS_IGNORED.sub("", path.decode("utf-8", "surrogateescape"))
+        text = unicodedata.normalize("NFKC", text).casefold()
+    return "/".join(part.rstrip(". ") for part in text.split("/")).encode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=8)
+def _pattern(rules: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what matches the paths that some globs name.
+
+    A star stands for any characters, a folder for all that is in it, two stars and a slash also for no folder at all.
+    Cases and compositions play no part, since some disks tell none apart.
+    """
+    globs = (fold(rule.strip("/").encode("utf-8", "surrogateescape")).removesuffix("/**") for rule in rules)
+    parts = (map(_translated, re.split(r"(?:\*\*/)+", glob)) for glob in globs)
+    return re.compile("|".join(f"(?s:{'(?:.*/)?'.join(each)}(?:/.*)?)" for each in parts))
+
+
+def _translated(glob: str) -> str:
+    """Return the pattern of a glob without the anchors that `fnmatch.translate` puts around it."""
+    return fnmatch.translate(glob).removeprefix("(?s:").rpartition(")")[0]
 
 
 def is_generated(path: bytes) -> bool:

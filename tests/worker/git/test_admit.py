@@ -487,11 +487,52 @@ async def test_a_narrowed_tree_keeps_what_was_not_written(
     (round_.folder / "d3/f0").write_text("0\n")  # as it is in the tree
     (round_.folder / "d3/f1").write_text("not what it was\n")
     admitted = await round_.admit(base=base)
-    assert admitted.changed == ("d1/f1", "d1/f2", "d3/f1")
-    assert await round_.changes(admitted) == [("D", b"d1/f1"), ("M", b"d1/f2"), ("M", b"d3/f1")]
+    assert admitted.changed == ("d1/f1", "d1/f2")
+    assert admitted.refused == (Refusal("d3/f1", "was not given to the author: it was left as it is"),)
+    assert await round_.changes(admitted) == [("D", b"d1/f1"), ("M", b"d1/f2")]
     for path in ("d2", "d3/f2/below"):
         await materialise(mirror, head, round_.folder, base=base)
         (round_.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (round_.folder / path).write_text("in the way\n")
         with pytest.raises(RoundRefused, match="stands in the place of what was not given to the author"):
             await round_.admit(base=base)
+
+
+@pytest.mark.threat("T11", "T12", 86, 87, 89)
+async def test_in_a_narrowed_tree_nothing_is_written_over_unseen(
+    mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "MAX_ENTRIES", 8)
+    files: dict[bytes, Any] = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)}
+    files |= {b"lib/link": ("120000", b"d0"), b"ln": ("120000", b"d0"), b"lib/secret.py": b"s\n"}
+    files |= {b"vendor": ("160000", b"1" * 40), b"lib/sub": ("160000", b"2" * 40)}
+    base = source.commit(files)
+    head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
+    await take(base, head)
+    round_ = Round(mirror, head, tmp_path / "tree")
+    await materialise(mirror, head, round_.folder, base=base)
+    (round_.folder / "lib").mkdir()
+    for path in ("lib/link", "lib/secret.py", "ln"):
+        (round_.folder / path).write_text("written over\n")
+    (round_.folder / "d1/f1").write_text("edited\n")
+    admitted = await round_.admit(base=base)
+    assert await round_.changes(admitted) == [("M", b"d1/f1")]
+    assert [each.path for each in admitted.refused] == ["lib/link", "lib/secret.py", "ln"]
+    assert not (round_.folder / "lib/secret.py").exists()
+    for path in ("vendor", "lib/sub"):
+        await materialise(mirror, head, round_.folder, base=base)
+        (round_.folder / path).parent.mkdir(exist_ok=True)
+        (round_.folder / path).write_text("in its place\n")
+        with pytest.raises(RoundRefused, match="in the place of a submodule"):
+            await round_.admit(base=base)
+
+
+@pytest.mark.threat(93)
+async def test_a_path_that_the_next_turn_could_not_hold_refuses_the_round(round_: Round) -> None:
+    folder = round_.folder
+    for _ in range(13):
+        folder /= "x" * 240
+        folder.mkdir()
+    (folder / "a").write_text("a\n")
+    with pytest.raises(RoundRefused, match="is too long for many disks"):
+        await round_.admit()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import worker.git
 from worker.debate.task import ChangedFile
 from worker.git import GitRefused
 from worker.git import brief as room
@@ -256,6 +257,19 @@ async def test_odd_commits_are_cut_and_cleaned(mirror: Mirror, source: Any, take
     assert len(lines) == len(odd) + 2
     assert max(map(len, lines)) <= 200
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", made.log)
+
+
+@pytest.mark.threat(104)
+async def test_a_subject_without_a_width_is_not_listed(
+    mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.git, "OUTPUT_CAP", 100_000)
+    base = source.commit({b"a": b"0\n"})
+    tip = source.commit({b"a": b"1\n"}, base, message=b"x" + "\u0301".encode() * 100_000)
+    await take(base, tip)
+    made = Brief(await brief(mirror, base, tip, tmp_path / "b"), tmp_path / "b")
+    assert made.log == "[cut: the subjects of the commits are too long to be listed]\n"
+    assert "+1" in made.change.decode()
 
 
 async def test_a_long_log_is_cut(

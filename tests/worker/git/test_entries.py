@@ -14,6 +14,7 @@ from worker.git import GitRefused
 from worker.git import entries as room
 from worker.git.brief import list_changes
 from worker.git.entries import chunks, list_rows, plan, stays
+from worker.git.extent import check_extent
 from worker.git.mirror import Mirror
 
 
@@ -50,8 +51,10 @@ async def test_a_tree_that_is_too_deep_is_refused(mirror: Mirror, source: Any, t
     deeper = await take(source.commit({b"d/" + at_limit: b"x"}))
     with pytest.raises(GitRefused, match="more than 64 deep"):
         await plan(mirror, deeper)
-    with pytest.raises(GitRefused, match="more than 64 deep"):
-        await list_changes(mirror, await take(source.commit({})), deeper)
+    empty = await take(source.commit({}))
+    for look in (check_extent, list_changes):
+        with pytest.raises(GitRefused, match="more than 64 deep"):
+            await look(mirror, empty, deeper)
 
 
 @pytest.mark.threat(96)

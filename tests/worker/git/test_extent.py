@@ -72,13 +72,6 @@ async def test_more_paths_than_there_are_atoms_are_counted_at_once(mirror: Mirro
             await check_extent(mirror, base, head)
 
 
-@pytest.mark.threat(96)
-async def test_what_lies_too_deep_is_refused_without_git(mirror: Mirror, source: Any, take: Any) -> None:
-    base, head = await take(source.commit({})), await take(source.commit({b"d/" * 65 + b"f": b"x"}))
-    with pytest.raises(GitRefused, match="more than 64 deep"):
-        await check_extent(mirror, base, head)
-
-
 async def test_huge_folders_are_refused(
     mirror: Mirror, source: Any, take: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

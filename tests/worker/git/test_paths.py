@@ -85,6 +85,10 @@ def test_what_only_resembles_git_is_not_git(name: bytes) -> None:
         b"sub/.mcp.json",
         b"bunfig.toml",
         b"AGENTS.override.md",
+        "AGENT\u017f.md".encode(),
+        ".cl\u200caude/x".encode(),
+        b"AGENTS.md.",
+        b".claude /settings.json",
     ],
 )
 def test_configuration_of_agents_and_hooks_is_not_written(path: bytes) -> None:
@@ -107,6 +111,23 @@ def test_configuration_of_agents_and_hooks_is_not_written(path: bytes) -> None:
         b".gitlab-ci.yml",
         b".pre-commit-config.yaml",
         b".lfsconfig",
+        b".github./workflows/x.yml",
+        b".devcontainer.json",
+        b".woodpecker.yaml",
+        b".cirrus.yml",
+        b".forgejo/workflows/x.yml",
+        b".gitea/workflows/x.yml",
+        b".yarn/plugins/x.cjs",
+        b".pnpmfile.cjs",
+        b".vscode/mcp.json",
+        b".windsurfrules",
+        b".clinerules/x.md",
+        b".roo/rules",
+        b".kiro/x",
+        b".junie/x",
+        b".opencode/x",
+        b"opencode.json",
+        b"WARP.md",
     ],
 )
 def test_dangerous_paths_are_protected(path: bytes) -> None:
@@ -119,16 +140,40 @@ def test_ordinary_paths_are_not(path: bytes) -> None:
     assert not is_protected(path)
 
 
-def test_a_repositorys_own_rules_protect_too() -> None:
-    rules = ("migrations/**", "*.sql", "/exact.txt", "**/keys/**")
-    assert is_protected(b"migrations/1.py", rules)
-    assert is_protected(b"migrations/a/b.py", rules)
-    assert is_protected(b"db/x.sql", rules)
-    assert is_protected(b"exact.txt", rules)
-    assert is_protected(b"keys/a", rules)
-    assert is_protected(b"a/keys/b/c", rules)
-    assert not is_protected(b"monkeys/a", rules)
-    assert not is_protected(b"src/migrations.py", rules)
+@pytest.mark.threat("T24")
+@pytest.mark.parametrize(
+    ("rule", "held", "free"),
+    [
+        (
+            "migrations/**",
+            ["migrations/1.py", "migrations/a/b.py", "migrations"],
+            ["src/migrations.py", "migrationsx/a"],
+        ),
+        ("migrations", ["migrations/1.py", "migrations"], ["migrations.py"]),
+        ("migrations/", ["migrations/1.py"], []),
+        ("*.sql", ["db/x.sql", "x.sql"], ["x.sqlx"]),
+        ("/exact.txt", ["exact.txt"], ["a/exact.txt"]),
+        ("**/keys/**", ["keys/a", "a/keys/b/c"], ["monkeys/a"]),
+        ("src/**/secrets.py", ["src/secrets.py", "src/a/b/secrets.py"], ["secrets.py", "srcx/secrets.py"]),
+        ("a/**/*.sql", ["a/b.sql", "a/c/b.sql"], ["b.sql"]),
+        ("**/**/a", ["a", "b/a", "b/c/a"], ["ba"]),
+        ("a/*/b", ["a/x/b"], ["a/b"]),
+        ("Docs/**", ["docs/x", "DOCS/x"], []),
+        ("caf\u00e9/**", ["cafe\u0301/x"], []),
+        ("[ab].txt", ["a.txt"], ["c.txt"]),
+        ("**", ["a", "a/b"], []),
+        ("a.b", ["a.b"], ["axb"]),
+    ],
+)
+def test_a_repositorys_own_rules_protect_too(rule: str, held: list[str], free: list[str]) -> None:
+    for rules in ((rule,), ("other", rule)):
+        assert [each for each in held if not is_protected(each.encode(), rules)] == []
+        assert [each for each in free if is_protected(each.encode(), rules)] == []
+
+
+def test_a_rule_of_many_stars_is_tried_in_no_time() -> None:
+    """Where it was tried in every way this test would not end."""
+    assert not is_protected(b"a" * 3000, ("*a" * 90 + "b",))
 
 
 @pytest.mark.parametrize("path", [b"uv.lock", b"web/package-lock.json", b"Cargo.lock", b"dist/app.min.js"])
