@@ -6,6 +6,7 @@ the pull request's files say.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,32 +89,40 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     if not files:
         raise Ended(Status.NOTHING_TO_REVIEW)
     left_out = {each.path: each.why for each in written.skipped}
-    files = tuple(each.model_copy(update={"absent": left_out.get(each.path, "")}) for each in files)
-    if reviewer.reads:
-        files = tuple(_judged(each, reviewer) for each in files)
-        if all(each.coverage == "skipped" for each in files):
-            reads = f"{reviewer.name} reads {_endings(reviewer)} only, and none changed"
-            raise Ended(Status.NOTHING_TO_REVIEW, reads, hint=another_reviewer(instead_of(reviewer.name)))
+    files = as_read(files, reads=reviewer.reads, left_out=left_out)
+    if reviewer.reads and all(each.coverage == "skipped" for each in files):
+        reads = f"{reviewer.name} reads {_endings(reviewer.reads)} only, and none changed"
+        raise Ended(Status.NOTHING_TO_REVIEW, reads, hint=another_reviewer(instead_of(reviewer.name)))
     found = {
         "merge_base": merge_base,
         "head_tree": tree,
         "files": files,
         "narrowed": written.narrowed,
+        "reads": reviewer.reads,
         "twins": written.twins[:TWINS],
         "guidance": await read_guidance(mirror, base, [each.path for each in files]),
     }
     return first_task(run, source.server_url).model_copy(update=found)
 
 
-def _judged(file: ChangedFile, reviewer: Agent) -> ChangedFile:
-    """Return a changed file as this reviewer covers it: nobody is told that a file was read which it cannot read."""
-    if file.coverage == "skipped" or file.path.endswith(reviewer.reads):
-        return file
-    return file.model_copy(update={"coverage": "skipped", "why": f"not {_endings(reviewer)}"})
+def as_read(
+    files: Sequence[ChangedFile], *, reads: tuple[str, ...], left_out: Mapping[str, str]
+) -> tuple[ChangedFile, ...]:
+    """Return a change's files as the reviewer covers them: none is said to be read which it cannot read.
+
+    `reads`: the endings that it reads, all where there are none. `left_out`: paths that are not in the tree, and why.
+    """
+    return tuple(_judged(each, reads, absent=left_out.get(each.path, "")) for each in files)
 
 
-def _endings(reviewer: Agent) -> str:
-    return " or ".join(f"*{ending}" for ending in reviewer.reads)
+def _judged(file: ChangedFile, reads: tuple[str, ...], *, absent: str) -> ChangedFile:
+    beyond = bool(reads) and file.coverage != "skipped" and not file.path.endswith(reads)
+    judged = {"coverage": "skipped", "why": f"not {_endings(reads)}"} if beyond else {}
+    return file.model_copy(update={"absent": absent, **judged})
+
+
+def _endings(reads: tuple[str, ...]) -> str:
+    return " or ".join(f"*{ending}" for ending in reads)
 
 
 async def fetch(run: Run, source: Source, mirror: Mirror) -> None:

@@ -20,8 +20,9 @@ from bot.intents import Push
 from bot.publish import Publisher
 from bot.redact import whole
 from worker import agents, process
+from worker.checkout import as_read
 from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed, Used
-from worker.debate.task import Task
+from worker.debate.task import Coverage, Task
 from worker.gateway import OpenTurn
 from worker.git import PushRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
@@ -283,7 +284,8 @@ class Hands:
             identity=desk.identity,
             when=task.created_at,
         )
-        reply = replace(reply, edited=replace(edited, commit=sha if step.plan else None))
+        covered = await self._cover(sha if task.commit else admitted.tree)
+        reply = replace(reply, edited=replace(edited, commit=sha if step.plan else None, coverage=covered))
         return Push(
             run=task.run,
             path=path,
@@ -294,6 +296,14 @@ class Hands:
             reply=_replies.dump_json(reply),
         )
 
+    async def _cover(self, now: str) -> Coverage:
+        """Write the next turn's notes, and return what of the change they show: the author may have added to it."""
+        desk, place, task = self.desk, self.place, self.desk.task
+        files = await brief(desk.mirror, task.merge_base, now, desk.folder / "brief", previous=place.tree)
+        self._briefed = (now, place.tree)
+        left_out = {each.path: each.absent for each in task.files if each.absent}
+        return Coverage.of(as_read(files, reads=task.reads, left_out=left_out))
+
     async def _deliver(self, intent: Push) -> Reply:
         """Make a stored intent come true and return the reply that it holds."""
         reply = _replies.validate_json(intent.reply)
@@ -301,7 +311,9 @@ class Hands:
             await self.desk.publisher.publish(intent)
         except PushRefused as refusal:
             edited = reply.edited or Edited((), self.place.tree)
-            gone = replace(edited, tree=self.place.tree, commit=None, gap=f"the push was refused: {refusal}")
+            gone = replace(
+                edited, tree=self.place.tree, commit=None, coverage=None, gap=f"the push was refused: {refusal}"
+            )
             return replace(reply, edited=gone)
         return reply
 

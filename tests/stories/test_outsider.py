@@ -76,9 +76,9 @@ async def test_a_repository_protects_paths_of_its_own(story: Story) -> None:
 @pytest.mark.threat("T23", 97)
 async def test_what_nobody_read_is_named_beside_the_consensus(story: Story) -> None:
     """A file behind a change too large to show is no part of what the two agree on."""
-    padding = {f"a{n:02}.txt": "line\n" * 7_900 for n in range(6)}
+    padding = {f"a{n:02}.txt": "line\n" * 6_500 for n in range(6)}
     story.plays(verdict())
-    await story.opens(BASE, padding | {"zz.py": "evil()\n", "uv.lock": "x\n"})
+    await story.opens(BASE, padding | {"zz.py": "evil()\n" * 1_000, "uv.lock": "x\n"})
     end = await story.reviewed()
     assert end.check.title == "Consensus: nothing to fix; not read: a05.txt, uv.lock and zz.py"
     assert "`zz.py` (beyond 200 kB of diff)" in end.comment
@@ -111,3 +111,34 @@ async def test_a_round_that_adds_a_key_is_refused_and_the_debate_goes_on(story: 
     assert told in story.briefs("reviewer")[1]
     shown = [*story.briefs("reviewer"), end.comment, end.check.summary or "", end.check.text or ""]
     assert key not in "".join(shown)
+
+
+@pytest.mark.threat("T23", 97, 135)
+async def test_what_the_author_adds_and_nobody_reads_is_named_too(story: Story) -> None:
+    """A generated, a binary and a large file come in with a fix: the consensus is not about them."""
+    edits = {"app.py": "x = 3\n", "evil.min.js": "e\n", "nul.dat": "a\0b\n", "big.txt": "line\n" * 200_000}
+    story.plays(verdict(finding()), section("F1 fixed", edits=edits), verdict(finding(status="resolved")))
+    await story.opens(BASE, {"app.py": "x = 2\n"})
+    end = await story.reviewed()
+    assert end.state.status == "consensus"
+    assert set(end.commits[0].files) == set(edits)
+    assert end.check.title
+    assert end.check.title.startswith("Consensus: 1 fix waits to be pushed; not all read: ")
+    assert end.check.title.endswith("evil.min.js, nul.dat and big.txt")
+    assert "read 2 of 4 files, skipped `evil.min.js` (generated), `nul.dat` (binary), cut `big.txt`" in end.comment
+    assert "Coverage: 2 of 4 changed files read. Skipped: `evil.min.js` (generated), `nul.dat` (binary)." in (
+        end.check.summary or ""
+    )
+    told = story.briefs("reviewer")[1]
+    assert (
+        "Not, or not wholly, in the diff: `big.txt` (at 40 kB), `evil.min.js` (generated), `nul.dat` (binary)." in told
+    )
+
+
+@pytest.mark.threat("T23", 97)
+@pytest.mark.parametrize("hidden", ["x = 2" + " " * 4_000 + "; evil()\n", "x = 2\n" * 8_000 + "evil()\n"])
+async def test_a_file_that_was_shown_in_part_is_named_beside_the_consensus(story: Story, hidden: str) -> None:
+    story.plays(verdict())
+    await story.opens(BASE, {"app.py": hidden})
+    end = await story.reviewed()
+    assert end.check.title == "Consensus: nothing to fix; read in part: app.py"

@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.redact import quotable, visible
 from worker.debate.findings import TITLE_LIMIT, LedgerEntry, Record, State, ledger
-from worker.debate.task import ChangedFile, Task
+from worker.debate.task import ChangedFile, Coverage, Task
 
 SECTION_BUDGET = 32_000
 """Bytes of one party's section in a brief (decisions.md 6.1)."""
@@ -137,19 +137,31 @@ def _gist(text: str) -> str:
 
 def coverage(task: Task) -> str:
     """Return what of the change or the tree cannot be read; nothing where all of it can."""
-    unread = [(each, each.why) for each in task.files if each.coverage != "read"]
     apart = [(each, each.absent) for each in task.files if each.absent and each.coverage != "skipped"]
     told = []
     if task.narrowed:
         told.append("The tree is too large to stand here whole: it holds the folders of changed files only.")
-    if unread:
-        told.append(f"Not, or not wholly, in the diff: {_files(unread)}.")
+    told += _lacking(Coverage.of(task.files))
     if apart:
         told.append(f"In the diff alone, and not in the tree: {_files(apart)}.")
     if task.twins:
         names = ", ".join(f"`{quotable(each, LINE)}`" for each in task.twins)
         told.append(f"Names that differ from another's in case or composition alone: {names}.")
-    return " ".join([*told, "Say so if your judgement depends on what is missing."]) if told else ""
+    return " ".join([*told, _SAY_SO]) if told else ""
+
+
+_SAY_SO = "Say so if your judgement depends on what is missing."
+
+
+def coverage_now(record: Record) -> str:
+    """Return what of the change is not shown since the last round; nothing where all of it is, or nothing changed."""
+    told = _lacking(record.coverage) if record.coverage else []
+    return " ".join([*told, _SAY_SO]) if told else ""
+
+
+def _lacking(shown: Coverage) -> list[str]:
+    found = [(each, each.why) for each in shown.lacking]
+    return [f"Not, or not wholly, in the diff: {_files(found)}."] if found else []
 
 
 def _files(found: list[tuple[ChangedFile, str]]) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.statuses import Status
 from worker.debate.flow import Edited, Failure, Reply, Used
+from worker.debate.task import Coverage
 
 FINDING_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}\Z")
 TITLE_LIMIT = 60
@@ -151,6 +152,12 @@ class Record:
     def commit_gaps(self) -> tuple[int, ...]:
         """The rounds whose changes could not be made a durable commit."""
         return tuple(each.number for each in self.rounds if each.edited and each.edited.gap)
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """What the agents were shown of the change at last; None where no round changed it."""
+        found = [each.edited.coverage for each in self.rounds if each.edited and each.edited.coverage]
+        return found[-1] if found else None
 
     @property
     def section_gaps(self) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter
 
+from worker.debate.task import Coverage
+
 # ---- Codecs: how the text of a reply becomes a value ----------------------------------------------------------------
 
 
@@ -128,6 +130,8 @@ class Edited:
     gap: str | None = None
     """Why changes could not be made a durable commit, in one sentence; None where there is no such trouble."""
     checks: tuple[Check, ...] = ()
+    coverage: Coverage | None = None
+    """What the agents are shown of the change with this round in it; None where the round left it as it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from worker.debate.brief import (
     SECTION_BUDGET,
     TEXT_BUDGET,
     coverage,
+    coverage_now,
     fill,
     guidance,
     heading,
@@ -247,6 +248,7 @@ def _review_next(task: Task, record: Record) -> str:
     return fill(
         REVIEW_NEXT,
         host=_host_note(last),
+        coverage=coverage_now(record),
         rebuttal=quoted(usable.text, budget=SECTION_BUDGET) if usable else missing,
         next_id=free,
         ledger=ledger_block(record, free),

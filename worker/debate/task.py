@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -38,6 +40,20 @@ class ChangedFile(Frozen):
     removed: int = 0
     absent: str = ""
     """Why it stands in the diff alone and not in the tree; empty where it stands in both."""
+
+
+class Coverage(Frozen):
+    """How much of the whole change the agents are shown at one time."""
+
+    total: int
+    """Files of the change."""
+    lacking: tuple[ChangedFile, ...] = ()
+    """Those that are not, or not wholly, in the diff."""
+
+    @classmethod
+    def of(cls, files: Sequence[ChangedFile]) -> Self:
+        """Return the coverage of a change."""
+        return cls(total=len(files), lacking=tuple(each for each in files if each.coverage != "read"))
 
 
 class Guidance(Frozen):
@@ -80,6 +96,8 @@ class Task(Frozen):
     files: tuple[ChangedFile, ...]
     narrowed: bool = False
     """The tree is too large: only the folders of changed files were given to the agents."""
+    reads: tuple[str, ...] = ()
+    """Endings of the files that the reviewing seat can read; empty: every file."""
     twins: tuple[str, ...] = ()
     """Paths that differ from another's only in case or composition."""
     guidance: tuple[Guidance, ...] = ()

@@ -66,19 +66,24 @@ def _title(report: Report) -> str:
 
 
 def _unread(report: Report, room: int) -> str:
-    """Return which changed files were not read: as many names as find room, and the number of the others."""
-    unread = [each.path for each in report.task.files if each.coverage == "skipped"]
-    if not unread:
+    """Return which files of the change were not read, or not to their end: as many names as find room, and a number."""
+    lacking = report.coverage.lacking
+    if not lacking:
         return ""
+    unread = [each.path for each in sorted(lacking, key=lambda each: each.coverage == "cut")]
+    kinds = {each.coverage for each in lacking}
+    word = {frozenset({"skipped"}): "not read", frozenset({"cut"}): "read in part"}.get(
+        frozenset(kinds), "not all read"
+    )
     # A name takes two characters and a comma at least: more of them never find room.
     paths = [literal(path) for path in unread[: LONGEST // 3]]
     names = [path if len(path) <= NAME else f"…{path[1 - NAME :]}" for path in paths]
     for shown in range(len(names), 0, -1):
         more = [f"{len(unread) - shown} more"] if len(unread) > shown else []
-        said = f"; not read: {join_words([*names[:shown], *more])}"
+        said = f"; {word}: {join_words([*names[:shown], *more])}"
         if len(said) <= room:
             return said
-    return f"; not read: {count(len(unread), 'file')}"
+    return f"; {word}: {count(len(unread), 'file')}"
 
 
 def _moved(report: Report) -> str:

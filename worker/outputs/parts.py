@@ -325,14 +325,15 @@ def read_files(report: Report) -> tuple[int, int]:
 
     Without a verdict nobody is told that anything was.
     """
+    total = report.coverage.total
     if not any(each.verdict for each in report.record.rounds):
-        return 0, len(report.task.files)
-    return sum(each.coverage != "skipped" for each in report.task.files), len(report.task.files)
+        return 0, total
+    return total - sum(each.coverage == "skipped" for each in report.coverage.lacking), total
 
 
 def unread(report: Report, coverage: str) -> str:
     """Return the files of one coverage, named up to `NAMED_FILES`: `` `uv.lock` (generated)``."""
-    found = [each for each in report.task.files if each.coverage == coverage]
+    found = [each for each in report.coverage.lacking if each.coverage == coverage]
     named = [_file(each) for each in found[:NAMED_FILES]]
     more = len(found) - len(named)
     return join_words([*named, f"{more} more"]) if more > 0 else ", ".join(named)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bot.statuses import Status
 from worker.debate.findings import Record
-from worker.debate.task import Task
+from worker.debate.task import Coverage, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +72,8 @@ class Report:
     """The tail of what a failed turn's attempts printed."""
     diff_lines: frozenset[tuple[str, int]] = frozenset()
     """Lines of the change's own diff, new side: path and line. Annotations stand on these only."""
+
+    @property
+    def coverage(self) -> Coverage:
+        """What the agents were shown of the change, with all that the debate did to it."""
+        return self.record.coverage or Coverage.of(self.task.files)

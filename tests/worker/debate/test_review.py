@@ -375,6 +375,7 @@ CHECKLIST = {
     ),
     "review_next": (
         "may be out of date",
+        "{{coverage}}",
         "/brief/round.diff",
         "verify it in the tree",
         "what convinced you",

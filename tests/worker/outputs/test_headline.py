@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,21 @@ def test_a_title_never_speaks_of_agreement_about_what_nobody_read(clean: Report,
     files = [ChangedFile(status="M", path=path, size=1, coverage="skipped", why="w") for path in skipped]
     task = clean.task.model_copy(update={"files": (ChangedFile(status="M", path="app.py", size=1), *files)})
     assert title(replace(clean, task=task)) == said
+
+
+@pytest.mark.threat(97)
+@pytest.mark.parametrize(
+    ("coverage", "said"),
+    [
+        (["cut"], "read in part: 0.py"),
+        (["cut", "cut", "read"], "read in part: 0.py and 1.py"),
+        (["cut", "skipped", "read"], "not all read: 1.py and 0.py"),
+    ],
+)
+def test_a_title_names_what_was_read_in_part(clean: Report, coverage: list[Any], said: str) -> None:
+    files = [ChangedFile(status="M", path=f"{n}.py", size=1, coverage=each) for n, each in enumerate(coverage)]
+    task = clean.task.model_copy(update={"files": tuple(files)})
+    assert title(replace(clean, task=task)) == f"Consensus: nothing to fix; {said}"
 
 
 def test_where_no_name_finds_room_the_files_are_counted(consensus: Report) -> None:
