@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import check_runs, replies
-from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
+from tests.worker.outputs.hostile import CORPUS, has_secret
 from tests.worker.outputs.judge import Seen, alive, hidden
 
 SHA = "db511f0cf3faf43060bd7350425e61c3742d0665"
@@ -86,8 +86,7 @@ def test_words_of_others_stay_words_in_every_sentence_of_the_bot(number: int) ->
             assert not alive(page, ours=ours, links=re.compile("none")), text
             assert page.structure == ours.structure, text
             assert not hidden(sentence), text
-            assert not any(secret in sentence for secret in (JWT, PLAIN)), text
-            assert text in SPELLED or CANARY not in sentence, text
+            assert not has_secret(sentence, text), text
 
 
 def test_prose_when_questions_are_answered() -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from bot.telemetry import Metrics, configure, log
-from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
+from tests.worker.outputs.hostile import CORPUS, has_secret
 
 TOKEN = "ghs_123456_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxIn0.abc-def_ghi"
 
@@ -61,8 +61,7 @@ def test_an_event_is_one_line_whatever_others_wrote(style: Literal["json", "cons
         for line in lines:
             assert line.isprintable(), text
             assert line.encode(), text
-            assert not any(secret in line for secret in (JWT, PLAIN)), text
-            assert text in SPELLED or CANARY not in line, text
+            assert not has_secret(line, text), text
 
 
 @pytest.mark.threat(155)

@@ -10,37 +10,10 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from deploy.ending import CommitLine, Result, ending, plain_end, taking, tilde
-from deploy.layout import FindingLine, Look
-from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
-
-RESULT = Result(
-    status="consensus",
-    badge="✅",
-    headline="Consensus on db511f0cf3 after 3 rounds: 3 findings fixed, 1 conceded, 1 deferred.",
-    rounds=3,
-    seconds=657,
-    usd=1.42,
-    conclusion="action_required",
-    title="Agreed: 3 fixes wait to be pushed",
-    remarks=("The fixes are not on retry-renewals yet.",),
-    notes=("Outside this pull request: F4, production has no renewals queue.",),
-    findings=(
-        FindingLine("F1", "blocking", "A retry after a timeout charges the card twice", "a/retry.py:118", "fixed"),
-        FindingLine("F2", "major", "The row lock is held while the bank answers", "a/retry.py:97", "conceded"),
-        FindingLine("F3", "major", "Retries go on after the berth was given away", "schedule.py:64", "fixed"),
-        FindingLine("F4", "major", "Production has no renewals queue", "settings.py:31", "deferred"),
-        FindingLine("F5", "minor", "The wait that the bank asks for is ignored", "retry.py:140", "fixed"),
-    ),
-    commits=(
-        CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", "fix: debate round 1 (F1, F5)"),
-        CommitLine(2, "6c414d9ad1a80a531fdcd1f7eea5d66ce03e206a", "fix: debate round 2 (F3, F5)"),
-    ),
-    comment="~/.local/state/codex-debate/try/7h2kq9xw/comment.md",
-    repo="~/src/tidebook",
-    store="~/.local/state/codex-debate/try/7h2kq9xw",
-    branch="codex-debate/7h2kq9xw",
-)
+from deploy.ending import Result, ending, plain_end, taking, tilde
+from deploy.layout import Look
+from tests.deploy.results import RESULT, hostile
+from tests.worker.outputs.hostile import CORPUS, has_secret
 
 
 def text(lines: list[Text]) -> str:
@@ -127,14 +100,10 @@ def test_a_path_that_a_terminal_would_obey_is_spelled_out_for_the_shell(path: st
 @pytest.mark.threat(146, 147, 150, 151, 155)
 def test_what_others_wrote_stays_on_its_line_at_the_end(number: int) -> None:
     for text_ in CORPUS[number]:
-        findings = (FindingLine(text_, text_, text_, text_, text_),)
-        commits = (CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", text_),)
-        evil = replace(RESULT, badge=text_, headline=text_, title=text_, remarks=(text_,), notes=(text_,))
-        evil = replace(evil, findings=findings, commits=commits)
+        evil = hostile(text_)
         for line in [plain_end(evil), *whole(evil, Look()).split("\n")]:
             assert line.isprintable(), text_
-            assert not any(secret in line for secret in (JWT, PLAIN)), text_
-            assert text_ in SPELLED or CANARY not in line, text_
+            assert not has_secret(line, text_), text_
 
 
 def test_the_last_plain_line() -> None:

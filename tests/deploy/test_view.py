@@ -22,10 +22,11 @@ from rich.console import Console
 from rich.text import Text
 
 from bot.redact import visible, whole
-from deploy.ending import CommitLine, Result, ending, taking
+from deploy.ending import ending, taking
 from deploy.layout import Drawn, FindingLine, Look
 from deploy.view import Display, Moment, Progress, RoundView, SeatLine, View, load, plain_lines, screen
-from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED
+from tests.deploy import results
+from tests.worker.outputs.hostile import CORPUS, has_secret
 
 START = 1_772_436_600.0
 
@@ -269,8 +270,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(number: int) -> None:
         assert len(plain) == tame
         for line in [*plain, *(each.plain for lines in seen for each in lines)]:
             assert line.isprintable(), text_
-            assert not any(secret in line for secret in (JWT, PLAIN)), text_
-            assert text_ in SPELLED or CANARY not in line, text_
+            assert not has_secret(line, text_), text_
 
 
 def typed_into_a_terminal(show: Callable[[Console], None]) -> str:
@@ -310,7 +310,8 @@ def test_nothing_that_others_say_is_obeyed_by_a_real_terminal() -> None:
                 for each in texts:
                     display.show(hostile(each))
             for each in texts:
-                evil = result(each)
+                path = whole(each)  # it has been a file's name
+                evil = replace(results.hostile(each), comment=path, repo=path, store=path)
                 console.print(Drawn(lambda look, evil=evil: ending(evil, look)))  # type: ignore[misc]
                 for line in taking(evil):
                     console.print(line, soft_wrap=True)
@@ -321,29 +322,6 @@ def test_nothing_that_others_say_is_obeyed_by_a_real_terminal() -> None:
     assert any("\x1b[" in each for each in ours), "the screen is drawn"
     evil = ["\x1b[9A\x1b]0;title\x07", *CORPUS[146], *CORPUS[147], *CORPUS[150], *CORPUS[155]]
     assert shown(evil) <= ours
-
-
-def result(text: str) -> Result:
-    """An end of which every word that others choose is the same. A path has been a file's name."""
-    path = whole(text)
-    return Result(
-        status="consensus",
-        badge=text,
-        headline=text,
-        rounds=1,
-        seconds=1,
-        usd=0,
-        conclusion="neutral",
-        title=text,
-        remarks=(text,),
-        notes=(text,),
-        findings=(FindingLine(text, text, text, text, text),),
-        commits=(CommitLine(1, "5d4463e4d4f1501e8d93e1be5f4ac721224aab11", text),),
-        comment=path,
-        repo=path,
-        store=path,
-        branch="codex-debate/7h2kq9xw",
-    )
 
 
 @given(st.text(max_size=200), st.integers(40, 120))

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from oracles import leftovers
 from oracles.court import FAILED, Court, judge
-from oracles.findings import Finding
+from oracles.violations import Violation
 from telling import Story, no_sleep
 
 from deploy.machine import Machine, machine
@@ -49,7 +49,7 @@ def court(home: Path) -> Iterator[Court]:
     with COURT.everywhere():
         yield COURT
     changed = leftovers.differences(before, leftovers.listing(roots))
-    judge([*COURT.found, *(Finding("O3", words) for words in changed)], [])
+    judge([*COURT.found, *(Violation("O3", words) for words in changed)], [])
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")

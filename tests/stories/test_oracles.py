@@ -1,7 +1,7 @@
 """Each oracle can fail: what it must not let pass is planted, and it is seen to speak.
 
 A story here that is marked `unlike` has a fault: what its oracle finds is taken, and if it found nothing the story
-fails (`oracles.findings`).
+fails (`oracles.violations`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from oracles import leftovers, places
 from oracles.calls import Calls
 from oracles.canaries import Canaries
 from oracles.court import Court
-from oracles.findings import MARK
 from oracles.refs import ENVIRONMENT
+from oracles.violations import MARK
 from redis.asyncio import Redis
 from telling import Story, finding, section, verdict
 

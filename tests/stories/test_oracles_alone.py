@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from oracles import leftovers, published, records, refs
 from oracles.calls import on_this_machine
-from oracles.findings import Finding, complaint
 from oracles.leftovers import Count
 from oracles.refs import ZEROS, Move
+from oracles.violations import Violation, complaint
 
 from deploy.standin import CheckRun, Request
 
@@ -84,14 +84,14 @@ def test_a_check_run_may_be_completed_again_where_nobody_knew() -> None:
         ("<em>a</em>", ["<em> as HTML"]),
         ("<h1>a</h1>", ["<h1>"]),
         ("# a", ["<h1>"]),
-        ("<details onclick=x>\n\n</details>", ["<details onclick>"]),
+        ("<details onclick=x>\n\n</details>", ["<details onclick=x>"]),
         ("<details>\n\na", ["<details> is not closed"]),
         ("a\n\n</details>\n\nb", ["</details> closes nothing"]),
         ("<script>x</script>", []),  # GitHub shows it
         ("a  \nb", []),
-        ("<svg onload=x>", ["<svg>", "<svg onload>", "<svg> is not closed"]),
-        ("<!-- a -->", ["<!>"]),
-        ("- [x] a", ["<input>", "<input type>", "<input checked>", "<input disabled>"]),
+        ("<svg onload=x>", ["<svg>", "<svg onload=x>", "<svg> is not closed"]),
+        ("<!-- a -->", ["the comment ' a '"]),
+        ("- [x] a", ["<input>", "<input type=checkbox>", "<input checked=>", "<input disabled=>"]),
         ("hello @user, fixes #1 and GH-2", ["a call, @user", "a call, #1", "a call, GH-2"]),
         ("a[^1]\n\n[^1]: b", ["<section>", "<sup>"]),
     ],
@@ -205,10 +205,10 @@ def marked(*marks: Any) -> Iterator[pytest.Mark]:
 
 
 def test_a_story_says_narrowly_in_what_it_is_unlike() -> None:
-    found = [Finding("O7", "an error is logged: a"), Finding("O7", "an error is logged: b"), Finding("O1", "a")]
+    found = [Violation("O7", "an error is logged: a"), Violation("O7", "an error is logged: b"), Violation("O1", "a")]
     mark = pytest.mark.unlike("O7", says=": a$", why=WHY)
-    assert complaint(found, marked(mark), over=True) == "O7: an error is logged: b\n  O1: a"
-    assert complaint(found[:1], marked(mark), over=True) == ""
-    assert "take the mark unlike away" in complaint([], marked(mark), over=True)
-    assert complaint([], marked(), over=True) == ""
-    assert "and 1 more" in complaint([Finding("O3", str(number)) for number in range(21)], marked(), over=True)
+    assert complaint(found, marked(mark)) == "O7: an error is logged: b\n  O1: a"
+    assert complaint(found[:1], marked(mark)) == ""
+    assert "take the mark unlike away" in complaint([], marked(mark))
+    assert complaint([], marked()) == ""
+    assert "and 1 more" in complaint([Violation("O3", str(number)) for number in range(21)], marked())

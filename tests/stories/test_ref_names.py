@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,9 @@ from hostile_refs import REFUSED_BRANCHES, that_run
 from telling import Story, finding, section, verdict
 
 from bot.commands import Command, parse
-from bot.store.runs import Ceilings, Person, Repository, Run
+from tests.worker.conftest import make_run
+from tests.worker.git.conftest import Source as Repository
+from tests.worker.git.conftest import new_source  # noqa: F401 - a fixture
 from worker import process
 from worker.checkout import Source, fetch, refs
 from worker.git import RefMissing
@@ -38,83 +40,46 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return seen
 
 
-class Origin:
-    """A bare repository with one commit for `main` and one for branches of other names."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.git("init", "--quiet", "--bare", str(path), cwd=path.parent)
-        self.main, self.other, self.head = (self._commit(words) for words in ("main", "other", "head"))
-        self.git("update-ref", "refs/heads/main", self.main)
-        self.git("update-ref", "refs/pull/1/head", self.head)
-
-    def git(self, *argv: str, cwd: Path | None = None, stdin: str = "") -> str:
-        env = {"PATH": os.defpath, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
-        command = ["git", "-c", "user.name=x", "-c", "user.email=x", *argv]
-        done = subprocess.run(
-            command, cwd=cwd or self.path, env=env, input=stdin, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
-
-    def _commit(self, words: str) -> str:
-        return self.git("commit-tree", self.git("mktree"), "-m", words)
-
-    def takes(self, name: str) -> bool:
-        """Tell whether git takes a name for a branch; where it does, it is there."""
-        try:
-            self.git("update-ref", f"refs/heads/{name}", self.other)
-        except (subprocess.CalledProcessError, ValueError):
-            return False
-        return True
-
-
-def run_on(base: str, head: str) -> Run:
-    """Return a run about the pull request of `Origin` against a base."""
-    return Run(
-        id="w5j1r6kd",
-        kind="review",
-        created_at=datetime(2026, 12, 1, tzinfo=UTC),
-        installation_id=7,
-        repository=Repository(id=100, full_name="origin"),
-        number=1,
-        title="",
-        body="",
-        head_sha=head,
-        head_ref="head",
-        base_ref=base,
-        own_base=base,
-        authority=Person(id=5, login="mara"),
-        requester=None,
-        source=None,
-        seats={},
-        ceilings=Ceilings(rounds=12, turn_seconds=1800, run_seconds=10800, usd=10.0),
-    )
+def takes(origin: Repository, name: str, commit: str) -> bool:
+    """Tell whether git takes a name for a branch; where it does, it is there."""
+    try:
+        origin.git("update-ref", f"refs/heads/{name}", commit)
+    except (subprocess.CalledProcessError, ValueError):
+        return False
+    return True
 
 
 @pytest.mark.threat("T9", 49, 50, 51, 53)
-async def test_ref_corpus(tmp_path: Path, started: list[list[str]]) -> None:
+async def test_ref_corpus(
+    tmp_path: Path,
+    new_source: Callable[[str], Repository],  # noqa: F811 - the fixture
+    started: list[list[str]],
+) -> None:
     """Behind `--base` none starts anything. As a base branch's name it is that branch, in git's arguments too."""
-    marker, origin = tmp_path / "marker", Origin(tmp_path / "origin.git")
+    marker, origin = tmp_path / "marker", new_source("origin")
+    places = ("refs/heads/main", "refs/heads/plain", "refs/pull/1/head")
+    main, other, head = (origin.commit({}, message=ref.encode(), ref=ref) for ref in places)
     source, mirror = Source(f"file://{tmp_path}", "origin", ""), await Mirrors(tmp_path / "m", also=("file",)).of(1)
     names = [*REFUSED_BRANCHES, *that_run(str(marker))]
-    taken = {name for name in names if origin.takes(name)}
+    taken = {name for name in names if takes(origin, name, other)}
     assert len(names) > 90
     assert 30 < len(taken) < len(names)
-    assert origin.takes("plain")
 
     async def fetched(base: str) -> str | None:
         started.clear()
+        run = make_run(head, base_ref=base, own_base=base)
         try:
-            await fetch(run_on(base, origin.head), source, mirror)
+            await fetch(run, source, mirror)
         except (RefMissing, ValueError):
             return None
-        return await mirror.resolve(refs("w5j1r6kd")[0])
+        return await mirror.resolve(refs(run.id)[0])
 
-    assert await fetched("plain") == origin.other
+    assert await fetched("main") == main
+    assert await fetched("plain") == other
     usual = [*started]
     for name in names:
         assert not isinstance(parse(f'/codex-debate review --base="{name}"', max_rounds=6), Command), name
-        assert await fetched(name) == (origin.other if name in taken else None), name
+        assert await fetched(name) == (other if name in taken else None), name
         expected = [[word.replace("refs/heads/plain", f"refs/heads/{name}") for word in argv] for argv in usual]
         assert started == (expected if name in taken else expected[: len(started)]), name
     assert not marker.exists()

@@ -24,10 +24,10 @@ from deploy.store import EmbeddedStore
 from oracles import leftovers, records, refs
 from oracles.calls import Calls
 from oracles.canaries import Canaries
-from oracles.findings import MARK, Finding, complaint
 from oracles.leftovers import Count
 from oracles.places import Place, requested
 from oracles.refs import ZEROS, Move
+from oracles.violations import MARK, Violation, complaint
 from scripted_models import ModelServer
 from worker import cgroup
 
@@ -43,7 +43,7 @@ class Court:
 
     def __init__(self) -> None:
         self.canaries = Canaries()
-        self.calls = Calls(self.canaries, lambda oracle, words: self._note([Finding(oracle, words)]))
+        self.calls = Calls(self.canaries, lambda oracle, words: self._note([Violation(oracle, words)]))
         self.places: list[Place] = []
         self.moves: dict[Path, list[Move]] = {}
         self.groups: list[Path] = []
@@ -53,7 +53,7 @@ class Court:
         """The stores that run, by their addresses."""
         self.counts: dict[frozenset[str], Count] = {}
         """The least that this process held after a story, by the stores that ran."""
-        self.found: list[Finding] = []
+        self.found: list[Violation] = []
 
     # ---- Places
 
@@ -82,7 +82,7 @@ class Court:
         until = asyncio.get_running_loop().time() + SETTLING
         while left := [*self._remains(places)]:
             if asyncio.get_running_loop().time() > until:
-                self.found += [Finding("O2", words) for words in left]
+                self.found += [Violation("O2", words) for words in left]
                 break
             await asyncio.sleep(0.05)
         self.groups.clear()
@@ -120,8 +120,8 @@ class Court:
                 log += file.read()
                 self.logs[path] = file.tell()
         said = records.lines(log)
-        self.found += [Finding("O1", f"{name} is logged") for name in self.canaries.within(log)]
-        self.found += [Finding("O7", words) for words in (*records.errors(said), *records.endless(said))]
+        self.found += [Violation("O1", f"{name} is logged") for name in self.canaries.within(log)]
+        self.found += [Violation("O7", words) for words in (*records.errors(said), *records.endless(said))]
 
     async def _counted(self) -> None:
         """Compare what this process holds with the least that it held after a story with the same stores."""
@@ -130,12 +130,12 @@ class Court:
         until = asyncio.get_running_loop().time() + SETTLING
         while grown := list(leftovers.growth(before, leftovers.count())):
             if asyncio.get_running_loop().time() > until:
-                self.found += [Finding("O9", words) for words in grown]
+                self.found += [Violation("O9", words) for words in grown]
                 return
             gc.collect()
             await asyncio.sleep(0.05)
 
-    def _note(self, found: Iterable[Finding]) -> None:
+    def _note(self, found: Iterable[Violation]) -> None:
         """Take findings of what happened just now, if it is part of a story."""
         if self.calls.listening:
             self.found += found
@@ -167,7 +167,7 @@ class Court:
         async def running(settings: Settings, store: Any, github: StandIn, working: Any) -> AsyncIterator[None]:
             async with run(settings, store, github, working), self.place(settings, github):
                 yield
-            self.found += [Finding("O2", words) for words in leftovers.remains(settings.state_dir)]
+            self.found += [Violation("O2", words) for words in leftovers.remains(settings.state_dir)]
 
         return running
 
@@ -236,7 +236,7 @@ class Court:
         async def answered(server: ModelServer, request: web.Request) -> web.StreamResponse:
             said = [value for name, value in request.raw_headers if name.decode().lower() not in CREDENTIALS]
             for name in self.canaries.within(b"\n".join([request.raw_path.encode(), *said, await request.read()])):
-                self._note([Finding("O1", f"{name} is sent to a model in {request.raw_path}")])
+                self._note([Violation("O1", f"{name} is sent to a model in {request.raw_path}")])
             # The program that asks is alive now, in its sandbox.
             self._note(each for place in self.places for each in place.under_way())
             response: web.StreamResponse = await answer(server, request)
@@ -253,9 +253,9 @@ class Court:
         return made
 
 
-def judge(found: Iterable[Finding], marks: list[pytest.Mark]) -> None:
+def judge(found: Iterable[Violation], marks: list[pytest.Mark]) -> None:
     """Fail where something was found that nobody said."""
-    if said := complaint(found, marks, over=True):
+    if said := complaint(found, marks):
         pytest.fail(f"this does not hold (tests/stories/oracles):\n  {said}", pytrace=False)
 
 

@@ -21,8 +21,8 @@ from bot.store.connection import key
 from deploy.standin import Repo, StandIn
 from oracles import leftovers, published, refs
 from oracles.canaries import Canaries
-from oracles.findings import Finding
 from oracles.refs import Move, Repository
+from oracles.violations import Violation
 
 PATIENCE = 60.0
 """Seconds that what is under way may take to its end."""
@@ -66,7 +66,7 @@ class Place:
 
     # ---- Waiting
 
-    async def quiet(self) -> list[Finding]:
+    async def quiet(self) -> list[Violation]:
         """Wait until every delivery was handled and every run has ended; return what did not (O7)."""
         try:
             async with asyncio.timeout(PATIENCE):
@@ -79,7 +79,7 @@ class Place:
                     if sent == len(self.github.deliveries):
                         return []
         except TimeoutError:
-            return [Finding("O7", f"{each} has no end") for each in self._waiting()]
+            return [Violation("O7", f"{each} has no end") for each in self._waiting()]
 
     def _waiting(self) -> list[str]:
         return [each.decode() for queue in (EVENTS, RUNS) for each in self._listed("ZRANGE", key("queue", queue))]
@@ -90,7 +90,7 @@ class Place:
 
     # ---- Looking
 
-    def look(self) -> Iterator[Finding]:
+    def look(self) -> Iterator[Violation]:
         """Yield what does not hold of what happened here since the last look."""
         repos = self._touched()
         held = {repo.id: refs.read(repo.path) for repo in repos}
@@ -101,22 +101,22 @@ class Place:
                 yield from self._disclosed(copy, f"an object of {repo.full_name}")
             yield from self._published(repo, held[repo.id])
             yield from self._held(repo)
-        yield from (Finding("O4", each) for each in published.twins(self.github._site.state.check_runs.values()))
+        yield from (Violation("O4", each) for each in published.twins(self.github._site.state.check_runs.values()))
         for file, data in self._written(repos):
             yield from self._disclosed(data, str(file))
         if letters := self._listed("LRANGE", key("dead")):
-            yield Finding("O7", f"jobs could not be run: {letters}")
+            yield Violation("O7", f"jobs could not be run: {letters}")
 
-    def _disclosed(self, data: bytes, where: str) -> Iterator[Finding]:
-        yield from (Finding("O1", f"{name} stands in {where}") for name in self.canaries.within(data))
+    def _disclosed(self, data: bytes, where: str) -> Iterator[Violation]:
+        yield from (Violation("O1", f"{name} stands in {where}") for name in self.canaries.within(data))
 
-    def _held(self, repo: Repo) -> Iterator[Finding]:
+    def _held(self, repo: Repo) -> Iterator[Violation]:
         """Yield the conversations that a run still holds, though none is under way (O7)."""
         for repo_id, number in self.github._site.state.issues:
             if repo_id == repo.id and (runs := self._redis.hgetall(key("claim", repo_id, number))):
-                yield Finding("O7", f"{repo.full_name}#{number} is held by {runs}")
+                yield Violation("O7", f"{repo.full_name}#{number} is held by {runs}")
 
-    def _published(self, repo: Repo, held: Repository) -> Iterator[Finding]:
+    def _published(self, repo: Repo, held: Repository) -> Iterator[Violation]:
         """Yield what is wrong with what the App has made of one repository (O4, O5, O6)."""
         state = self.github._site.state
         runs = state.checks_of(repo)
@@ -132,7 +132,7 @@ class Place:
         every = {run.external_id: run for run in state.check_runs.values()}
         found += [("O6", words) for words in refs.moved(moves, every, repo.id, held)]
         found += [("O6", words) for words in refs.unexplained({move.ref: move.new for move in moves}, held)]
-        yield from (Finding(oracle, f"{repo.full_name}: {words}") for oracle, words in found)
+        yield from (Violation(oracle, f"{repo.full_name}: {words}") for oracle, words in found)
 
     def _ours(self, link: str) -> bool:
         """Tell whether an address leads to a repository of this stand-in."""
@@ -173,9 +173,9 @@ class Place:
             opened.seek(max(0, before[1] - AGAIN) if before and before[1] < about.st_size else 0)
             return opened.read()
 
-    def under_way(self) -> Iterator[Finding]:
+    def under_way(self) -> Iterator[Violation]:
         """Yield what the present processes and folders of runs know (O1)."""
-        yield from (Finding("O1", each) for each in leftovers.knowing(self.canaries, self.settings.state_dir))
+        yield from (Violation("O1", each) for each in leftovers.knowing(self.canaries, self.settings.state_dir))
         for file, _ in _files([self.settings.state_dir / "runs"]):
             with suppress(OSError):  # it has gone meanwhile
                 yield from self._disclosed(file.read_bytes(), str(file))
@@ -197,8 +197,10 @@ def _files(folders: list[Path], but: Collection[Path] = ()) -> Iterator[tuple[Pa
                     yield Path(each.path), about
 
 
-def requested(canaries: Canaries, line: str, headers: Iterator[tuple[bytes, bytes]], body: bytes) -> Iterator[Finding]:
+def requested(
+    canaries: Canaries, line: str, headers: Iterator[tuple[bytes, bytes]], body: bytes
+) -> Iterator[Violation]:
     """Yield the secrets of a request to GitHub that stand anywhere but in its credential (O1)."""
     said = [value for name, value in headers if name.lower() != b"authorization"]
     for name in canaries.within(b"\n".join([line.encode("utf-8", "surrogateescape"), *said, body])):
-        yield Finding("O1", f"{name} is sent to GitHub in {line}: {json.dumps(body.decode('utf-8', 'replace'))}")
+        yield Violation("O1", f"{name} is sent to GitHub in {line}: {json.dumps(body.decode('utf-8', 'replace'))}")

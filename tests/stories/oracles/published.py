@@ -1,6 +1,6 @@
 """O4 and O5: what stands on GitHub: check runs that end once, and texts in which nothing is alive.
 
-It reads Markdown with GitHub's own parser and HTML with Python's: nothing of `worker/outputs` is used.
+A text is read as the tests of `worker/outputs` read one: by GitHub's own parser, and with nothing of what wrote it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from html.parser import HTMLParser
-
-import cmarkgfm
-from cmarkgfm.cmark import Options
 
 from deploy.standin import CheckRun, Request
+from tests.worker.outputs.judge import Seen
 
 # ---- O4 -------------------------------------------------------------------------------------------------------------
 
@@ -71,68 +68,24 @@ MARKDOWN = {
 """What Markdown may become."""
 OWN_HTML = {"details", "summary", "br"}
 """What may be written as HTML."""
-ATTRIBUTES = {
-    *(("a", "href"), ("th", "align"), ("td", "align"), ("code", "class"), ("ol", "start")),
-    ("details", "open"),
-}
-EXTENSIONS = ["table", "autolink", "tagfilter", "strikethrough", "tasklist"]
 CALL = re.compile(r"@[A-Za-z0-9][A-Za-z0-9-]*|#\d+|\bGH-\d+", re.IGNORECASE)
 """A mention, or a reference to an issue (docs.github.com, "Autolinked references and URLs")."""
 
 
-class _Page(HTMLParser):
-    """A rendered text."""
-
-    def __init__(self, text: str, options: int) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: Counter[str] = Counter()
-        self.links: list[str] = []
-        self.odd: list[str] = []
-        self.said: list[str] = []
-        """The words outside code."""
-        self._open: list[str] = []
-        self.feed(cmarkgfm.markdown_to_html_with_extensions(text, options=options, extensions=EXTENSIONS))
-        self.close()
-        self.odd += [f"<{tag}> is not closed" for tag in self._open]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.links += [value or "" for name, value in attrs if (tag, name) == ("a", "href")]
-        self.odd += [f"<{tag} {name}>" for name, _ in attrs if (tag, name) not in ATTRIBUTES]
-        if tag not in {"br", "hr", "img", "input"}:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._open[-1:] == [tag]:
-            self._open.pop()
-        else:
-            self.odd.append(f"</{tag}> closes nothing")
-
-    def handle_data(self, data: str) -> None:
-        if "code" not in self._open:
-            self.said.append(data)
-
-    def handle_comment(self, data: str) -> None:
-        self.tags["!"] += 1
-
-
 def alive(text: str, is_ours: Callable[[str], bool]) -> Iterator[str]:
     """Yield what in a text is alive on GitHub and must not be; `is_ours` knows the addresses that may be linked to."""
-    page = _Page(text, Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES)
+    page = Seen.of(text)
     for tag in sorted(page.tags.keys() - MARKDOWN - OWN_HTML):
         yield f"<{tag}>"
-    yield from page.odd
+    yield from page.faults
     # Without HTML the parser leaves what Markdown makes: what is there beyond it was written as HTML.
-    written = page.tags - _Page(text, Options.CMARK_OPT_FOOTNOTES).tags
+    written = page.tags - Seen.of(text, html=False).tags
     for tag in sorted(written.keys() & MARKDOWN - OWN_HTML):
         yield f"<{tag}> as HTML"
-    for link in page.links:
+    for link in sorted(page.links):
         if not is_ours(link):
             yield f"a link to {link}"
-    yield from calls("\n".join(page.said))
+    yield from calls("\n".join([*page.prose, *page.linked]))
 
 
 def calls(words: str) -> Iterator[str]:

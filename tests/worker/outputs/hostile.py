@@ -217,7 +217,19 @@ CORPUS: dict[int, list[str]] = {
 }
 """The strings of each input; 144, 149 and 156 are no strings."""
 
-STRINGS = [(number, text) for number, texts in CORPUS.items() for text in texts]
+
+def has_secret(text: str, made_of: str | None = None) -> bool:
+    """Tell whether a secret of the corpus stands in a text, or a part of one.
+
+    One of `SPELLED` may stand there as it is; where it is known what a text was made of, that one may be changed, too.
+    """
+    if any(secret in text for secret in (JWT, PLAIN)):
+        return True
+    if made_of is not None:
+        return made_of not in SPELLED and CANARY in text
+    for each in SPELLED:
+        text = text.replace(each, "")
+    return CANARY in text
 
 
 # ---- Reports --------------------------------------------------------------------------------------------------------

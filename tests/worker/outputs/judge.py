@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -35,8 +36,16 @@ BREAKER = "\N{ZERO WIDTH SPACE}"
 
 CALLS = re.compile(r"@[A-Za-z0-9]|#[0-9]|\bGH-[0-9]|://|\bwww\.", re.IGNORECASE)
 """What tells somebody, refers to an issue or becomes a link (docs.github.com, "Autolinked references and URLs")."""
-COMMIT = re.compile(r"\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40}\b")
-"""What becomes a link to a commit. Its digits are both letters and numbers, as good as always."""
+HEX = frozenset("0123456789abcdef")
+
+
+def commits(text: str) -> list[str]:
+    """Return the words of a text that become links to commits: 7 to 40 hex digits.
+
+    A commit's id has letters and figures in it, as good as always; a number or a word alone is none.
+    """
+    words = (word for word in re.split(r"\W+", text) if 7 <= len(word) <= 40 and HEX.issuperset(word.lower()))
+    return [word for word in words if not word.isdigit() and not word.isalpha()]
 
 
 def calls(text: str) -> list[str]:
@@ -61,7 +70,11 @@ class Seen(HTMLParser):
 
     structure: list[str] = field(default_factory=list)
     """The elements that only the host may write, in their order, with where they end."""
+    tags: Counter[str] = field(default_factory=Counter)
+    """How often each element begins."""
     links: set[str] = field(default_factory=set)
+    linked: list[str] = field(default_factory=list)
+    """The words of links."""
     prose: list[str] = field(default_factory=list)
     """The words that stand outside of code and links: GitHub looks for calls in these."""
     text: str = ""
@@ -73,10 +86,10 @@ class Seen(HTMLParser):
         super().__init__(convert_charrefs=True)
 
     @classmethod
-    def of(cls, markdown: str) -> Seen:
-        """Return what GitHub's parser makes of a text."""
+    def of(cls, markdown: str, *, html: bool = True) -> Seen:
+        """Return what GitHub's parser makes of a text; without its `html`, of its Markdown alone."""
         seen = cls()
-        options = cmark.Options.CMARK_OPT_UNSAFE | cmark.Options.CMARK_OPT_FOOTNOTES
+        options = cmark.Options.CMARK_OPT_FOOTNOTES | (cmark.Options.CMARK_OPT_UNSAFE if html else 0)
         seen.feed(str(cmark.markdown_to_html_with_extensions(markdown, options=options, extensions=EXTENSIONS)))
         seen.close()
         seen.faults += [f"<{each}> is not closed" for each in seen._open]
@@ -86,12 +99,19 @@ class Seen(HTMLParser):
         known = ATTRIBUTES.get(tag, set())
         self.faults += [f"<{tag} {name}={value}>" for name, value in attrs if name not in known]
         self.faults += [f"a fence of {value}" for _, value in attrs if tag == "code" and RUN.match(value or "")]
+        self.tags[tag] += 1
         if tag == "a":
             self.links.add(dict(attrs).get("href") or "")
         elif tag not in PROSE:
             self.structure.append(tag)
         if tag not in EMPTY:
             self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """The parser writes `<br />` where Markdown makes one; in HTML the stroke of any other element says nothing."""
+        self.handle_starttag(tag, attrs)
+        if tag in EMPTY:
+            self.structure[-1] += "/"
 
     def handle_endtag(self, tag: str) -> None:
         if not self._open or self._open.pop() != tag:
@@ -101,8 +121,8 @@ class Seen(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if not {"code", "pre", "a"} & set(self._open):
-            self.prose.append(data)
+        if not {"code", "pre"} & set(self._open):
+            (self.linked if "a" in self._open else self.prose).append(data)
 
     def handle_comment(self, data: str) -> None:
         self.faults.append(f"the comment {data!r}")
@@ -119,7 +139,7 @@ class Seen(HTMLParser):
     @property
     def calls(self) -> set[str]:
         """What its prose calls. GitHub reads it node by node, and so do we."""
-        return {each for words in self.prose for each in (*calls(words), *COMMIT.findall(words))}
+        return {each for words in self.prose for each in (*calls(words), *commits(words))}
 
 
 def alive(seen: Seen, *, ours: Seen, links: re.Pattern[str]) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.outputs import hostile
-from tests.worker.outputs.hostile import CANARY, CORPUS, JWT, PLAIN, SPELLED, always
+from tests.worker.outputs.hostile import CORPUS, always, has_secret
 from tests.worker.outputs.judge import calls, hidden
 from worker.debate.findings import Position, Section, Word
 from worker.debate.flow import Check, CommitPlan
@@ -149,8 +149,7 @@ def test_commit_message_corpus(number: int) -> None:
         assert not hidden(told), text
         assert not STEERS.search(" ".join(told.split())), text
         assert not re.search(r"^(?:#|---)", told, re.MULTILINE), text
-        assert not any(secret in told for secret in (JWT, PLAIN)), text
-        assert text in SPELLED or CANARY not in told, text
+        assert not has_secret(told, text), text
 
 
 @pytest.mark.threat("T27", 154)

@@ -17,16 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.worker.outputs.hostile import (
-    CANARY,
     CORPUS,
-    JWT,
-    PLAIN,
     SPELLED,
     Say,
     agreed,
     always,
     cases,
     failed,
+    has_secret,
     not_begun,
     patched,
     renamed,
@@ -58,14 +56,6 @@ def bodies(report: Report, shown: CheckOutput | None = None) -> dict[str, str]:
         "summary": shown.summary,
         "text": shown.text,
     }
-
-
-def has_secret(text: str) -> bool:
-    if any(secret in text for secret in (JWT, PLAIN)):
-        return True
-    for each in SPELLED:
-        text = text.replace(each, "")
-    return CANARY in text
 
 
 def harm(report: Report, tame: dict[str, Seen], *, long: bool = False) -> list[str]:
