@@ -62,8 +62,18 @@ SHAPES: tuple[Shape, ...] = (
         "hooks.slack.com/",
         r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{20,}",
     ),
+    # Discord, addresses of webhooks: an id and a token (docs.discord.com, "Webhook Resource"; 68 letters as seen).
+    _shape(
+        "a Discord webhook address",
+        "discord.com/ discordapp.com/",
+        r"discord(?:app)?\.com/api/(?:v[0-9]{1,3}/)?webhooks/[0-9]{15,25}/[A-Za-z0-9_-]{60,}",
+    ),
     # Stripe, secret and restricted keys of live mode (docs.stripe.com, "API keys"). Those of test mode move no money.
     _shape("a Stripe key", "sk_live_ rk_live_", _WORD + r"[sr]k_live_[A-Za-z0-9]{16,}"),
+    # Stripe, signing secrets of webhooks (docs.stripe.com, "Receive Stripe events": 32 letters in those seen).
+    _shape("a Stripe signing secret", "whsec_", _WORD + r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
+    # age, identities of X25519: 32 bytes in Bech32 (its specification, "The X25519 recipient type").
+    _shape("an age key", "AGE-SECRET-KEY-1", _WORD + r"AGE-SECRET-KEY-1[0-9A-Z]{58}(?![0-9A-Za-z])"),
     # Hugging Face, user access tokens (hub documentation, "User access tokens"; 34 letters in those seen).
     _shape("a Hugging Face token", "hf_", _WORD + r"hf_[A-Za-z0-9]{30,}"),
     # PyPI: `pypi-` and a macaroon, which is base64 of version 2 and a location (warehouse, docs of API tokens).

@@ -40,7 +40,7 @@ from worker import agents
 from worker.agents import Run, TurnReply, TurnRequest
 from worker.git.admit import MAX_CHANGED_BYTES, admit
 from worker.git.commit import Identity, commit
-from worker.git.leaks import look
+from worker.git.leaks import find_secrets
 from worker.git.mirror import Mirrors
 from worker.git.tree import materialise
 from worker.process import Program, run
@@ -175,7 +175,7 @@ def searching(times: int) -> tuple[float, float]:
     sought, hashed = [], []
     for _ in range(times):
         began = time.perf_counter()
-        look(raw, ("a credential that is known",) * 20)
+        find_secrets(raw, ("a credential that is known",) * 20)
         sought.append(time.perf_counter() - began)
         began = time.perf_counter()
         hashlib.sha1(raw, usedforsecurity=False)

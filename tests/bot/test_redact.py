@@ -38,6 +38,9 @@ SECRETS = [
     *(kind + "0f" * 16 for kind in ("shpat_", "shpca_", "shppa_", "shpss_")),
     "AccountKey=" + "a1+/" * 21 + "ab" + "==",
     "GOCSPX-" + "a1B-" * 7,
+    *(f"discord{app}/webhooks/123456789012345678/" + "a1B-" * 17 for app in (".com/api", "app.com/api/v10")),
+    "whsec_" + "a1B2" * 8,
+    "AGE-SECRET-KEY-1" + "QZ" * 29,
 ]
 
 

@@ -36,7 +36,7 @@ from worker.git.entries import (
     rows_at,
     stream_blobs,
 )
-from worker.git.leaks import Leak, look, spellings, stand
+from worker.git.leaks import Leak, encodings, find_secrets, present
 from worker.git.mirror import Mirror
 from worker.git.new_tree import InTheWay, NewFile, write_tree
 from worker.git.paths import MAX_DEPTH, has_controls, is_generated, is_git, is_protected, join, shown
@@ -304,12 +304,12 @@ def _in_the_way(given: Plan, path: bytes) -> bool:
 
 async def _keep_secrets(mirror: Mirror, tree: str, found: _Found, secrets: tuple[str, ...]) -> None:
     """Raise RoundRefused where a new file, or its name, holds a secret that stood nowhere in what it comes from."""
-    own = spellings(secrets)
+    own = encodings(secrets)
     suspects = await asyncio.to_thread(_suspects, found.new, own)
     if not suspects:
         return
     rows = await list_rows(mirror, tree, [*found.new, *found.gone])
-    known = set(look(b"\n".join(rows), own, names=False))
+    known = set(find_secrets(b"\n".join(rows), own, names=False))
     oids: dict[bytes, None] = {}
     room = MAX_OLD_BYTES
     for row in rows.values():
@@ -320,28 +320,25 @@ async def _keep_secrets(mirror: Mirror, tree: str, found: _Found, secrets: tuple
     def take(blobs: Iterator[tuple[bytes, int, IO[bytes]]]) -> None:
         for _, size, stream in blobs:
             raw = stream.read(size)
-            known.update(look(raw, own))
-            known.update(stand(raw, [value for value in suspects if value not in known][:MAX_SOUGHT]))
+            known.update(find_secrets(raw, own))
+            known.update(present(raw, [value for value in suspects if value not in known][:MAX_SOUGHT]))
 
     await stream_blobs(mirror, oids, take)
     news = [place for value, place in suspects.items() if value not in known]
     if news:
-        path, leak = min(news, key=lambda place: (place[0] or b"", place[1].at))
-        raise RoundRefused(f"{_place(path, leak, found.new)} holds what looks like {leak.kind}")
+        path, leak = min(news, key=lambda place: (place[0] or b"", place[1].line))
+        raise RoundRefused(f"{_place(path, leak)} holds what looks like {leak.kind}")
 
 
 def _suspects(new: dict[bytes, NewFile], own: tuple[str, ...]) -> dict[str, tuple[bytes | None, Leak]]:
     """Return what looks like a secret in new files, by its value, and in which one; None: in the name of one."""
-    names = look(b"\n".join(new), own, names=False)
+    names = find_secrets(b"\n".join(new), own, names=False)
     suspects: dict[str, tuple[bytes | None, Leak]] = {value: (None, leak) for value, leak in names.items()}
     for path, file in new.items():
-        for value, leak in look(file.raw or b"", own, names=not is_generated(path)).items():
+        for value, leak in find_secrets(file.raw or b"", own, names=not is_generated(path)).items():
             suspects.setdefault(value, (path, leak))
     return suspects
 
 
-def _place(path: bytes | None, leak: Leak, new: dict[bytes, NewFile]) -> str:
-    if path is None:
-        return "the name of a changed file"
-    line = (new[path].raw or b"").count(b"\n", 0, leak.at) + 1
-    return f"`{quotable(shown(path), MAX_PATH)}` line {line}"
+def _place(path: bytes | None, leak: Leak) -> str:
+    return "the name of a changed file" if path is None else f"`{quotable(shown(path), MAX_PATH)}` line {leak.line}"

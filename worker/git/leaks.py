@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from bot.redact import SHAPES, Shape
@@ -21,8 +22,9 @@ MIN_OWN = 8
 """Characters of a secret of the worker, at least: a shorter one would be found everywhere."""
 MIN_ENTROPY = 4.0
 """Bits for each character of a value that was drawn and not thought up. Hexadecimal digits never have more."""
-MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}")
-"""What stands near the head of a private key that is one; programs that read keys hold the head alone."""
+MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}|(?=[^0-9/]{0,60}[0-9/])(?:[A-Za-z0-9+/]{12,39}+[\s\"'`,+\\nr]{1,20}+){3}")
+"""What stands near the head of a private key that is one, in one line or in narrow ones; programs that read keys hold
+the head alone."""
 HEAD = 400
 """Characters of a private key in which that is looked for: its head and what PGP or OpenSSL note below it."""
 
@@ -30,7 +32,8 @@ HEAD = 400
 class Leak(NamedTuple):
     """Where something looks like a secret."""
 
-    at: int
+    line: int
+    """From 1 on."""
     kind: str
     """In plain words, with its article."""
 
@@ -38,7 +41,7 @@ class Leak(NamedTuple):
 # ---- The worker's own -----------------------------------------------------------------------------------------------
 
 
-def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
+def encodings(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return how secrets may stand in a file: as they are, or in base64, wherever in the coded text they stand."""
     found: dict[str, None] = {}
     for secret in secrets:
@@ -59,29 +62,41 @@ _URL_SAFE = str.maketrans("+/", "-_")
 # ---- Looking --------------------------------------------------------------------------------------------------------
 
 
-def look(raw: bytes, own: tuple[str, ...] = (), *, names: bool = True) -> dict[str, Leak]:
+def find_secrets(raw: bytes, own: tuple[str, ...] = (), *, names: bool = True) -> dict[str, Leak]:
     """Return what looks like a secret in a file, text or not, by its value.
 
-    `own` are spellings that are sought as they stand; `names`: also values given to a name such as `password`.
+    `own` are encodings that are sought as they stand; `names`: also values given to a name such as `password`.
     """
-    text = raw.decode("latin-1")
-    found: dict[str, Leak] = {}
-    for value in own:
-        if (at := text.find(value)) >= 0:
-            found[value] = Leak(at, OWN)
+    text = _text(raw)
+    places = ((text.find(value), value, OWN) for value in own)
+    found = [place for place in places if place[0] >= 0]
     for shape in SHAPES:
-        for at, value in _shaped(text, shape):
-            found.setdefault(value, Leak(at, shape.kind))
+        found += [(at, value, shape.kind) for at, value in _shaped(text, shape)]
     if names:
-        for at, value in _given(text, raw.lower().decode("latin-1")):
-            found.setdefault(value, Leak(at, GIVEN))
-    return found
+        found += [(at, value, GIVEN) for at, value in _given(text)]
+    leaks: dict[str, Leak] = {}
+    line, last = 1, 0
+    for at, value, kind in sorted(found, key=itemgetter(0)):
+        line, last = line + text.count("\n", last, at), at
+        leaks.setdefault(value, Leak(line, kind))
+    return leaks
 
 
-def stand(raw: bytes, values: Iterable[str]) -> set[str]:
+def present(raw: bytes, values: Iterable[str]) -> set[str]:
     """Return those of some values that stand in a file, whatever they are there."""
-    text = raw.decode("latin-1")
+    text = _text(raw)
     return {value for value in values if value in text}
+
+
+# The marks of UTF-16, or letters of two bytes.
+_TWO_BYTES = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){8}|(?:\0[^\0]){8}")
+
+
+def _text(raw: bytes) -> str:
+    """Return a file byte by byte; one in UTF-16 without what its letters have no need of."""
+    if _TWO_BYTES.match(raw):
+        raw = raw.replace(b"\0", b"")
+    return raw.decode("latin-1")
 
 
 def _matches(text: str, begins: Iterable[str], pattern: re.Pattern[str], where: str) -> Iterator[re.Match[str]]:
@@ -102,8 +117,23 @@ def _shaped(text: str, shape: Shape) -> Iterator[tuple[int, str]]:
             material = MATERIAL.search(value[:HEAD])
             if material:
                 yield found.start(), material[0]
-        elif not _PLACEHOLDER.search(value) and (shape.sure or _drawn(value)):
+        elif not _invented(value) and (shape.sure or _drawn(value)):
             yield found.start(), value
+
+
+# What stands for a secret in an example.
+_PLACEHOLDER = re.compile(r"example|placeholder|changeme|dummy|your[_-]|xxxx+", re.IGNORECASE)
+# `{"sub":"1234567890`: the sample of jwt.io begins so, and the many that were made from it.
+_SAMPLE = "eyJzdWIiOiIxMjM0NTY3ODkw"
+MIN_DRAWN = 20
+"""Characters in a row that make a token: beside so many, a word such as `example` says nothing."""
+
+
+def _invented(value: str) -> bool:
+    """Tell whether what has the shape of a token stands for one only."""
+    rest, placeholders = _PLACEHOLDER.subn(" ", value)
+    long = any(len(word) >= MIN_DRAWN for word in re.split(r"[^A-Za-z0-9]", rest))
+    return (placeholders > 0 and not long) or _SAMPLE in value
 
 
 # ---- Values given to a name -----------------------------------------------------------------------------------------
@@ -122,21 +152,29 @@ _ASSIGNED = re.compile(
     r"(?P<value>[A-Za-z0-9+/_-]{20,200}+={0,2}+)"
     r"(?(quote)\\{0,2}(?P=quote)|(?=[\s,;)}\]<&#\"'\\]|\Z))"
 )
+# What names something else than a secret: where a list goes on, what is public or has been made unreadable.
+_HARMLESS = re.compile(r"(?:page|next|continuation|cursor|sync|public|site|csrf|encrypted|sealed)[_-]?\Z")
+BEFORE = 14
+"""Characters before a name in which that is looked for."""
+# `https://name:password@host`, and the value of an Authorization header.
+_IN_ADDRESS = re.compile(r"://[^\s/:@]{0,256}:(?P<value>[A-Za-z0-9+_=.~!%-]{20,200}+)@")
+_IN_HEADER = re.compile(r"(?:bearer|basic)[ \t]{1,8}(?P<value>[A-Za-z0-9._~+/=-]{20,200}+)", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-fA-F-]+")
-# What stands for a secret in an example.
-_PLACEHOLDER = re.compile(r"example|placeholder|changeme|dummy|your[_-]|xxxx", re.IGNORECASE)
 # What people type for a value. A token of a known shape is one even where its digits look invented.
 _TYPED = re.compile(r"abcdef|12345", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _VOWELS = frozenset("aeiouyAEIOUY")
 
 
-def _given(text: str, lower: str) -> Iterator[tuple[int, str]]:
-    for found in _matches(text, _NAMES, _ASSIGNED, lower):
-        value = found["value"]
-        invented = _PLACEHOLDER.search(value) or _TYPED.search(value)
-        if not invented and _drawn(value) and _entropy(value.rstrip("=")) >= MIN_ENTROPY:
-            yield found.start("value"), value
+def _given(text: str) -> Iterator[tuple[int, str]]:
+    lower = text.lower()  # no letter of Latin-1 becomes two
+    for begins, pattern in ((_NAMES, _ASSIGNED), (("://",), _IN_ADDRESS), (("bearer", "basic"), _IN_HEADER)):
+        for found in _matches(text, begins, pattern, lower):
+            value = found["value"]
+            if _HARMLESS.search(lower[max(0, found.start() - BEFORE) : found.start()]) or _TYPED.search(value):
+                continue
+            if not _invented(value) and _drawn(value) and _entropy(value.rstrip("=")) >= MIN_ENTROPY:
+                yield found.start("value"), value
 
 
 def _drawn(value: str) -> bool:

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.git.leaks import GIVEN, OWN, Leak, look, spellings, stand
+from worker.git.leaks import GIVEN, OWN, Leak, encodings, find_secrets, present
 
 VALUE = "Zx81kQp0Vb7Tn2Lw9Rc4Hs6"
 """A value as a program draws it."""
+SAMPLE = (
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+    "eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ."
+    "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+)
+"""The token that jwt.io shows."""
 
 
 @pytest.mark.threat("T25", 123)
@@ -28,11 +34,18 @@ VALUE = "Zx81kQp0Vb7Tn2Lw9Rc4Hs6"
             "a private key",
         ),
         ('"-----BEGIN RSA PRIVATE KEY-----\\nMIIEowIBAAKCAQEAuEPzOUE+kiEH1WLiMeBytTEF8x", ', "a private key"),
+        (
+            '-----BEGIN PRIVATE KEY-----\n" +\n"MIIEvQIBADANBgkq" +\n"hkiG9w0BAQEFAASC" +\n"BKcwggSjAgEAAoIB"',
+            "a private key",
+        ),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a.example.com", "a GitHub token"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4aEXAMPLE", "a GitHub token"),
+        ("sk-proj-xxxx-Zx81kQp0Vb7T4n2Lw9Rc4Hs6", "an API key"),
     ],
 )
 @pytest.mark.parametrize("around", [b"%b", b"key = '%b'\n", b"\x00\xff\x00%b\x00\xfe", b"\xef\xbb\xbf%b\r\n"])
 def test_a_shape_is_found_in_any_file(text: str, kind: str, around: bytes) -> None:
-    assert [leak.kind for leak in look(around % text.encode()).values()] == [kind]
+    assert [leak.kind for leak in find_secrets(around % text.encode()).values()] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +57,14 @@ def test_a_shape_is_found_in_any_file(text: str, kind: str, around: bytes) -> No
         "AKIAIOSFODNN7EXAMPLE",
         "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "-----BEGIN PRIVATE KEY-----') throws InvalidKeySpecException, NoSuchAlgorithmException, CertificateException",
+        f"Bearer {SAMPLE}",
         ".sk-folding-cube-wrapper-2 .sk-ant-colony-container { color: red }",
         "ask-proj-Zx81kQp0Vb7Tn2Lw9Rc4Hs6",
     ],
 )
 def test_what_only_resembles_a_secret_is_none(text: str) -> None:
-    assert look(text.encode()) == {}
+    assert find_secrets(text.encode()) == {}
 
 
 # ---- Values given to a name -----------------------------------------------------------------------------------------
@@ -73,19 +88,26 @@ def test_what_only_resembles_a_secret_is_none(text: str) -> None:
         "<password>{}</password>",
         'setToken("{}")',
         "secret_access_key={}=",
+        "postgres://app:{}@db.internal:5432/app",
+        "curl -H 'Authorization: Bearer {}'",
+        '"authorization": "basic {}="',
     ],
 )
 def test_a_value_that_is_given_to_such_a_name_is_found(line: str) -> None:
     text = line.format(VALUE)
-    assert look(b"first\n" + text.encode() + b"\nlast") == {
-        VALUE + "=" * text.endswith("="): Leak(6 + text.index(VALUE), GIVEN)
-    }
+    assert find_secrets(b"first\n" + text.encode() + b"\nlast") == {VALUE + "=" * ("=" in text[-2:]): Leak(2, GIVEN)}
 
 
 @pytest.mark.parametrize(
     "text",
     [
         f"integrity = '{VALUE}'",  # another name
+        f"nextPageToken: '{VALUE}'",
+        f"encrypted_password: '{VALUE}'",
+        f"https://pkg.internal/{VALUE}:8200@latest",
+        "postgres://app:postgres2postgres2postgres2@localhost/app",
+        "postgres://app:your_Zx81kQp0Vb-7Tn2Lw9Rc4Hs6@localhost/app",
+        "Bearer AuthenticationMiddleware2Factory",
         "token = '5d4463e4d4f1501e8d93e1be5f4ac721224aab11'",
         "token: 0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
         "password = ${DB_PASSWORD_OF_2026_PRODUCTION}",
@@ -108,18 +130,27 @@ def test_a_value_that_is_given_to_such_a_name_is_found(line: str) -> None:
     ],
 )
 def test_a_reference_a_path_a_hash_or_words_are_none(text: str) -> None:
-    assert look(text.encode()) == {}
+    assert find_secrets(text.encode()) == {}
+
+
+@pytest.mark.threat("T25", 123)
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_text_of_two_bytes_a_letter_is_read_as_well(coding: str) -> None:
+    raw = f"first line\npassword = '{VALUE}'\nkey = 'ghp_16C7e42F292c6912E7710c838347Ae178B4a'\n".encode(coding)
+    found = find_secrets(raw, encodings(["first line"]))
+    assert [*found.values()] == [Leak(1, OWN), Leak(2, GIVEN), Leak(3, "a GitHub token")]
+    assert present(raw, [*found]) == found.keys()
 
 
 def test_where_programs_write_the_values_only_shapes_count() -> None:
     raw = f'token = "{VALUE}"\nkey = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"\n'.encode()
-    assert {leak.kind for leak in look(raw).values()} == {GIVEN, "a GitHub token"}
-    assert {leak.kind for leak in look(raw, names=False).values()} == {"a GitHub token"}
+    assert {leak.kind for leak in find_secrets(raw).values()} == {GIVEN, "a GitHub token"}
+    assert {leak.kind for leak in find_secrets(raw, names=False).values()} == {"a GitHub token"}
 
 
 def test_a_value_counts_once_under_the_name_of_its_shape() -> None:
     token = "npm_Zx81kQp0Vb7Tn2Lw9Rc4Hs6Zx81kQp0Vb7Tn2L3m"[:40]
-    assert look(f"token = '{token}'\n{token}".encode()) == {token: Leak(9, "an npm token")}
+    assert find_secrets(f"token = '{token}'\n{token}".encode()) == {token: Leak(1, "an npm token")}
 
 
 # ---- The worker's own -----------------------------------------------------------------------------------------------
@@ -135,21 +166,21 @@ def test_what_the_worker_knows_is_found_as_it_is_and_in_base64(
     secret = "K" + secret.encode("utf-8", "replace").decode() + "."
     raw = before + secret.encode() + after
     coded = (base64.urlsafe_b64encode if url else base64.b64encode)(raw)
-    own = spellings([secret])
+    own = encodings([secret])
     for file in (raw, b"\x00" + coded + b"\n"):
-        assert OWN in {leak.kind for leak in look(file, own).values()}
+        assert OWN in {leak.kind for leak in find_secrets(file, own).values()}
 
 
 def test_what_the_worker_knows_is_found_nowhere_else() -> None:
-    own = spellings([SECRET])
-    assert look(base64.b64encode(b"a plain pass-phrase, that is another one") + SECRET[:-1].encode(), own) == {}
-    assert spellings([]) == ()
+    own = encodings([SECRET])
+    assert find_secrets(base64.b64encode(b"a plain pass-phrase, that is another one") + SECRET[:-1].encode(), own) == {}
+    assert encodings([]) == ()
 
 
 def test_a_secret_that_would_be_everywhere_is_not_sought() -> None:
-    assert spellings(["", "  ", "x", "1234567"]) == ()
-    assert spellings([" 12345678\n"])[0] == "12345678"
+    assert encodings(["", "  ", "x", "1234567"]) == ()
+    assert encodings([" 12345678\n"])[0] == "12345678"
 
 
 def test_values_are_also_found_where_they_look_like_nothing() -> None:
-    assert stand(b"x = f(b'\xff" + VALUE.encode() + b".')", [VALUE, "other"]) == {VALUE}
+    assert present(b"x = f(b'\xff" + VALUE.encode() + b".')", [VALUE, "other"]) == {VALUE}
