@@ -1,20 +1,25 @@
 """What GitHub shows of a stranger's Markdown: text that people do not see is how agents are addressed behind them.
 
 Owns what is taken out: markup that stands for nothing (comments and the like), definitions of links, footnotes that
-nobody refers to. What stays is as it was written, but for its entities. Pure.
+nobody refers to, words behind the fence of a block of code, cells that a table has no column for. What stays is as it
+was written, but for its entities. Pure.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-NESTING = 100
-"""Blocks within blocks that are looked into. Nobody reads text that stands deeper."""
+NESTING = 30
+"""Blocks within blocks, and brackets within brackets, that are looked into. Nobody reads text that stands deeper, and
+`[[[[` takes as many times as long as other text."""
+CODE = {"code_block", "code_inline", "fence"}
 # Comments, instructions, declarations, CDATA and tags (CommonMark 6.6), the first four also where they have no end.
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![A-Za-z].*?(?:>|\Z)|</?[A-Za-z][^<>]*>", re.DOTALL
@@ -22,6 +27,11 @@ _MARKUP = re.compile(
 _FOOTNOTE = re.compile(r"[ >*+-]*\[\^([^\]\s]+)\]:")
 
 
+# A row of a table up to a number of cells: a stroke ends one, unless it is escaped (GitHub Flavored Markdown, 4.10).
+_ROW = r"[\s>]*\|?(?:(?:\\.|[^|\\])*+(?:\||\Z)){{0,{columns}}}"
+
+
+@lru_cache(maxsize=16)
 def as_shown(text: str) -> str:
     """Return Markdown without what GitHub does not show of it, and with its entities resolved (threats.md, input 115).
 
@@ -30,11 +40,32 @@ def as_shown(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     markdown = MarkdownIt("commonmark", {"inline_definitions": True, "maxNesting": NESTING}).enable("table")
-    blocks = [token for token in markdown.parse(text) if token.type in {"definition", "html_block", "inline"}]
+    tokens = markdown.parse(text)
     lines = text.split("\n")
-    for (first, last), tokens in reversed([(place, list(of)) for place, of in groupby(blocks, key=_place)]):
-        lines[first:last] = _shown("\n".join(lines[first:last]), tokens, whole=text)
+    for first, end in _cut(lines, tokens):
+        lines[first] = lines[first][:end]
+    blocks = [token for token in tokens if token.type in {"definition", "html_block", "inline"}]
+    whole = text.lower()
+    code = "\n".join(token.content for each in tokens for token in (each, *(each.children or [])) if token.type in CODE)
+    for (first, last), of in reversed([(place, list(of)) for place, of in groupby(blocks, key=_place)]):
+        lines[first:last] = _shown("\n".join(lines[first:last]), of, whole=whole, code=code.lower())
     return html.unescape("\n".join(lines))
+
+
+def _cut(lines: list[str], tokens: list[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the lines of which only a beginning is shown, and where it ends."""
+    columns = 0
+    for token in tokens:
+        first, _ = _place(token)
+        if token.type == "fence":
+            yield first, lines[first].index(token.markup) + len(token.markup)
+        elif token.type == "thead_open":
+            columns = 0
+        elif token.type == "th_open":
+            columns += 1
+        elif token.type == "tr_open" and columns:
+            row = re.match(_ROW.format(columns=columns), lines[first], re.DOTALL)
+            yield first, row.end() if row else len(lines[first])
 
 
 def _place(token: Token) -> tuple[int, int]:
@@ -42,14 +73,14 @@ def _place(token: Token) -> tuple[int, int]:
     return first, last
 
 
-def _shown(source: str, tokens: list[Token], *, whole: str) -> list[str]:
+def _shown(source: str, tokens: list[Token], *, whole: str, code: str) -> list[str]:
     """Return what is shown of some lines."""
     if any(token.type == "definition" and token.meta["label"][:1] != "^" for token in tokens):
         return []
     if tokens[0].type == "html_block":
         source = _MARKUP.sub("", source)
     else:
-        source = _without_footnotes(_without_tags(source, tokens), whole)
+        source = _without_footnotes(_without_tags(source, tokens), whole, code)
     return source.split("\n") if source.strip() else []
 
 
@@ -65,13 +96,14 @@ def _without_tags(source: str, tokens: list[Token]) -> str:
     return "".join([*shown, source[at:]])
 
 
-def _without_footnotes(source: str, whole: str) -> str:
+def _without_footnotes(source: str, whole: str, code: str) -> str:
     """Return lines without the footnotes that nothing refers to. Such a note goes on to the next one."""
     kept, hidden = [], False
     for line in source.split("\n"):
         note = _FOOTNOTE.match(line)
         if note:
-            hidden = whole.lower().count(f"[^{note[1].lower()}]") == 1
+            label = f"[^{note[1].lower()}]"
+            hidden = whole.count(label) - code.count(label) == 1
         if not hidden:
             kept.append(line)
     return "\n".join(kept)
