@@ -128,7 +128,10 @@ class Hosting:
         self._config = self.root / "gitconfig"
         git = shutil.which("git")
         self._path = os.defpath if git is None else f"{Path(git).parent}{os.pathsep}{os.defpath}"
+        # What was found out about commits, which do not change or go.
         self._distances: dict[tuple[Path, str, str], Distance] = {}
+        self._logs: dict[tuple[Path, tuple[str, ...], int | None], list[Commit]] = {}
+        self._commits: set[tuple[Path, str]] = set()
 
     def prepare(self) -> None:
         """Write the folders, the configuration and the hooks."""
@@ -225,12 +228,17 @@ class Hosting:
             return None
         if sha := _loose(path, f"refs/heads/{name}"):
             return sha
+        if (path, name) in self._commits:
+            return name
         names = [f"refs/heads/{name}", f"refs/{name}", f"refs/tags/{name}"]
         names += [name] if re.fullmatch(r"[0-9a-f]{7,40}", name) else []
         asked = "".join(f"{each}^{{commit}}\n" for each in names)
         told = await self.git(path, "cat-file", "--batch-check", stdin=asked.encode())
         found = (re.fullmatch(rb"([0-9a-f]{40}) commit \d+", line) for line in told.split(b"\n"))
-        return next((each[1].decode() for each in found if each), None)
+        sha = next((each[1].decode() for each in found if each), None)
+        if sha == name:
+            self._commits.add((path, sha))
+        return sha
 
     async def move(self, path: Path, ref: str, new: str | None) -> None:
         """Point a ref at a commit; None deletes it."""
@@ -252,12 +260,18 @@ class Hosting:
 
     async def log(self, path: Path, *revisions: str, most: int | None = None) -> list[Commit]:
         """Return commits with what they changed, newest first."""
+        lasting = all(SHA.fullmatch(each.removeprefix("^")) for each in revisions)
+        if lasting and (known := self._logs.get((path, revisions, most))) is not None:
+            return [*known]
         limit = [] if most is None else [f"--max-count={most}"]
         form = "--format=%x01%H%x02%s%x02%b%x02%an <%ae>%x02%cn <%ce>%x02%at%x02%P%x02%T%x02"
         out = await self.git(
             path, "log", "-z", "--name-only", "--no-renames", *limit, form, "--end-of-options", *revisions
         )
-        return [_commit(entry.split("\x02")) for entry in out.decode("utf-8", "replace").split("\x01")[1:]]
+        found = [_commit(entry.split("\x02")) for entry in out.decode("utf-8", "replace").split("\x01")[1:]]
+        if lasting:
+            self._logs[path, revisions, most] = [*found]
+        return found
 
     async def write_commit(self, path: Path, branch: str, stream: bytes) -> str:
         """Run a fast-import stream that makes one commit marked ``:1`` on a branch; return the commit."""

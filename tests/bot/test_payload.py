@@ -114,6 +114,7 @@ def test_half_a_surrogate_pair_is_replaced_and_a_whole_one_is_kept() -> None:
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(),
     lambda of: st.lists(of) | st.dictionaries(st.text(), of),
+    max_leaves=20,
 )
 
 

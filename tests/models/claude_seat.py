@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import distribution
 from pathlib import Path
@@ -27,6 +28,8 @@ class Seat:
     editing: bool = False
     home: str = "home"
     program: Path = CLAUDE
+    change: Callable[[Program], Program] = lambda program: program
+    """What happens to the program before it starts."""
     finished: list[Finished] = field(default_factory=list)
 
     @property
@@ -67,5 +70,6 @@ class Seat:
 
     async def run(self, spec: Program) -> Finished:
         """Run a program as its sandbox would: `IS_SANDBOX` stands for the unprivileged user that it has there."""
-        self.finished.append(await process.run(replace(spec, env={**spec.env, "IS_SANDBOX": "1"})))
+        spec = self.change(replace(spec, env={**spec.env, "IS_SANDBOX": "1"}))
+        self.finished.append(await process.run(spec))
         return self.finished[-1]

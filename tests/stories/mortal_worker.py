@@ -1,9 +1,10 @@
 """A worker that ends itself with SIGKILL at one point of a run, for the stories of `test_kill.py`.
 
 The program imports a worker once, and forks one for each line that it reads: ``step:/1`` dies after that step is
-journaled, ``before:3`` and ``after:3`` around the third effect on GitHub; an empty line lives. It prints the process id
-of each, and its status once it has ended. The settings come from the environment, as those of any worker. What it logs
-goes to standard error, as lines of JSON; what the oracles of its calls have found, as errors.
+journaled, ``before:3`` and ``after:3`` around the third effect on GitHub; a line may name several points, and an empty
+one lives. It prints the process id of each, and its status once it has ended. The settings come from the environment,
+as those of any worker. What it logs goes to standard error, as lines of JSON; what the oracles of its calls have found,
+as errors.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ LeasedWorker.lease_seconds = LEASE_SECONDS
 configure("json")
 for line in sys.stdin:
     if (child := os.fork()) == 0:
-        if point := line.strip():
+        for point in line.split():
             arm(*point.split(":", 1))
         asyncio.run(run())
         os._exit(0)

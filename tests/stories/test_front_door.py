@@ -11,6 +11,7 @@ from telling import PATIENCE, Story, finding, section, verdict
 
 from bot import handlers
 from deploy.machine import Machine
+from worker import job
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -180,8 +181,9 @@ async def test_the_repository_is_renamed_and_the_debate_goes_on(story: Story) ->
 
 
 @pytest.mark.threat(67)
-async def test_another_repository_takes_over_the_old_name(story: Story) -> None:
+async def test_another_repository_takes_over_the_old_name(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written to it; the debate goes on where the repository is now."""
+    monkeypatch.setattr(job, "AGAIN_SECONDS", 0.2)
     github = story.machine.github
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await story.opens(BASE, CHANGE)

@@ -122,6 +122,7 @@ async def test_a_second_command_waits_and_a_third_is_told_so(story: Story) -> No
     await story.says("/codex-debate review --max-rounds 4")
     await until(lambda: len(story.replies()) == 3)
     assert "a third is not kept" in story.replies()[-1]
+    story.plays(verdict())
     await story.ends(first)
     second = story.machine.github.check_runs(story.repo)[-1].external_id
     assert second not in {None, first}

@@ -39,7 +39,10 @@ async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
     assert await world.status() == "consensus"
 
 
-async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ever(world: World) -> None:
+async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.github.limits.BACKOFF_SECONDS", 0.01)
     world.standin.fail_next("*", "/repos", status=502, times=10_000)
     with pytest.raises(TryAgain):
         await debate(world.office, world.run.id)

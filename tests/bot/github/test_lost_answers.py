@@ -140,7 +140,10 @@ async def test_a_change_is_made_once_more_and_there_is_one(
 
 
 @pytest.mark.parametrize("fault", ["is dropped", "is cut off", "is a 500"])
-async def test_a_look_that_fails_is_made_again_and_hides_nothing(world: World, fault: str) -> None:
+async def test_a_look_that_fails_is_made_again_and_hides_nothing(
+    world: World, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.github.limits.BACKOFF_SECONDS", 0.01)
     await lost(world, world.intent("check run"), "POST", when="after", drop=True)
     world.standin.fail_next("GET", f"/repos/{REPO}/commits", **FAULTS[fault])
     await world.publisher.publish(world.intent("check run"))

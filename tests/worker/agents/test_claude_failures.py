@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,16 +146,13 @@ async def test_the_program_tries_a_request_again_twice(seat: Seat) -> None:
     assert len(seat.asked) == 3
 
 
-async def test_what_it_tried_again_stands_in_the_log_of_a_failure(seat: Seat) -> None:
-    seat.model.plays([faults.server_error(), faults.overloaded(), faults.bad_request("No.")])
-    *again, _ = (await failure(seat)).facts.log.splitlines()
-    assert [re.findall(r"\d+", line) for line in again] == [["500"], ["529"]]
-
-
-async def test_and_no_more(seat: Seat) -> None:
-    seat.model.plays([faults.server_error()], again=True)
-    assert (await failure(seat)).kind == "transport"
+async def test_and_no_more_and_what_it_tried_again_stands_in_the_log(seat: Seat) -> None:
+    seat.model.plays([faults.server_error(), faults.overloaded(), *[faults.unavailable()] * 9])
+    failed = await failure(seat)
+    assert failed.kind == "transport"
     assert len(seat.asked) == RETRIES + 1 == 3
+    *again, _ = failed.facts.log.splitlines()
+    assert [re.findall(r"\d+", line) for line in again] == [["500"], ["529"]]
 
 
 @pytest.mark.usefixtures("at_once")
@@ -247,6 +245,7 @@ def pretend(seat: Seat, *lines: bytes | dict[str, Any], then: str = "exit 0") ->
 
 async def test_a_program_that_lingers_after_its_last_word_is_ended(seat: Seat) -> None:
     pretend(seat, INIT, END, then="exec sleep 60")
+    seat.change = lambda program: replace(program, grace=0.3)
     assert await seat.turn() == TurnReply("The reply.", session=SESSION)
     assert seat.finished[0].lingered
     assert seat.finished[0].seconds < 10

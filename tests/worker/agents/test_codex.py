@@ -595,6 +595,7 @@ async def test_it_never_starts_without_a_sandbox(seat: Seat) -> None:
 
 async def test_a_program_that_lingers_after_its_last_event_is_ended(seat: Seat) -> None:
     seat.plays(*begun(), message("Done."), COMPLETED, then="time.sleep(60)")
+    seat.change = lambda program: replace(program, grace=0.3)
     began = time.monotonic()
     reply = await seat.turn()
     assert (reply.text, reply.session) == ("Done.", THREAD)
