@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
+from bot.commonmark import parser
+
 WORDS = ("/codex-debate", "/lens-debate", "/code-debate")
 BLANKS = " \t"
 LINES_LIMIT = 4000
@@ -44,7 +46,7 @@ class Found:
 
 def _blocks() -> MarkdownIt:
     """Return a parser of block structure alone: what is inside a paragraph's lines is ours to read."""
-    markdown = MarkdownIt("commonmark", {"maxNesting": DEPTH}).enable("table")
+    markdown = parser({"maxNesting": DEPTH})
     markdown.core.ruler.enableOnly(["normalize", "block"])
     return markdown
 

@@ -155,7 +155,7 @@ class DispositionCodec:
 
 
 _BULLET = re.compile(
-    r"^[-*+] +`?(?P<id>[A-Za-z][A-Za-z0-9_-]{0,31})`? *:? *"
+    r"^[-*+] +`?(?P<id>[A-Za-z][A-Za-z0-9_-]{0,31})`? *+(?:: *+)?"
     r"\*\*(?P<word>fixed|partial|disputed(?: \(gate\))?)(?P<colon>:?)\*\*(?P<gate> *\(gate\))?"
     r" *[:.,;\u2013\u2014-]* *(?P<text>.*)$",
     re.DOTALL,

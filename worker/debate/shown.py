@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from bot.commonmark import parser
 
 NESTING = 30
 """Blocks within blocks, and brackets within brackets, that are looked into. Nobody reads text that stands deeper, and
@@ -39,10 +39,9 @@ def as_shown(text: str) -> str:
     (the title of a link) stays.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    markdown = MarkdownIt("commonmark", {"inline_definitions": True, "maxNesting": NESTING}).enable("table")
-    tokens = markdown.parse(text)
+    tokens = parser({"inline_definitions": True, "maxNesting": NESTING}).parse(text)
     lines = text.split("\n")
-    for first, end in _cut(lines, tokens):
+    for first, end in _ends(lines, tokens).items():
         lines[first] = lines[first][:end]
     blocks = [token for token in tokens if token.type in {"definition", "html_block", "inline"}]
     whole = text.lower()
@@ -52,20 +51,22 @@ def as_shown(text: str) -> str:
     return html.unescape("\n".join(lines))
 
 
-def _cut(lines: list[str], tokens: list[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the lines of which only a beginning is shown, and where it ends."""
+def _ends(lines: list[str], tokens: list[Token]) -> dict[int, int]:
+    """Return the lines of which only a beginning is shown, and where it ends."""
+    ends: dict[int, int] = {}
     columns = 0
     for token in tokens:
         first, _ = _place(token)
         if token.type == "fence":
-            yield first, lines[first].index(token.markup) + len(token.markup)
+            ends[first] = lines[first].index(token.markup) + len(token.markup)
         elif token.type == "thead_open":
             columns = 0
         elif token.type == "th_open":
             columns += 1
         elif token.type == "tr_open" and columns:
             row = re.match(_ROW.format(columns=columns), lines[first], re.DOTALL)
-            yield first, row.end() if row else len(lines[first])
+            ends[first] = row.end() if row else len(lines[first])
+    return ends
 
 
 def _place(token: Token) -> tuple[int, int]:

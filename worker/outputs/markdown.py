@@ -77,7 +77,8 @@ def permalink(location: str, links: Links, *, shown: str | None = None, cell: bo
 
 
 # docs.github.com, "Skipping workflow runs"; other servers take other names for `ci`, and a dash for the space.
-_SKIPS = r"\[(?=\s*(?:skip[\s_-]+[\w-]+|no[\s_-]+(?:ci|actions)|[\w-]+[\s_-]+skip)\s*\])|\*\*\*(?=NO_CI\*\*\*)"
+_STEERS = r"skip[\s_-]{1,20}[\w-]{1,40}|no[\s_-]+(?:ci|actions)|[\w-]{1,40}[\s_-]{1,20}skip"
+_SKIPS = rf"\[(?=\s*(?:{_STEERS})\s*\])|\*\*\*(?=NO_CI\*\*\*)"
 # docs.github.com: "Creating a commit with multiple authors", "Creating a commit on behalf of an organization", "About
 # status checks"; git-interpret-trailers(1).
 _TRAILERS = r"\b(?:[a-z]+-by|on-behalf-of|(?:skip|request)-checks|debate-[a-z]+|(?:reviewed|authored)-with)(?=\s*:)"

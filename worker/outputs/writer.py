@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
+from bot import commonmark
 from bot.redact import redact, visible
 
 BREAKER = "\N{ZERO WIDTH SPACE}"
@@ -83,8 +84,11 @@ class Block:
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the parser of agent prose: CommonMark, with tables and strike-through, as GitHub reads it."""
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    """Return the parser of agent prose: CommonMark, with tables and strike-through, as GitHub reads it.
+
+    Definitions of links stay words, where they stand: an address would be shown again at each of its uses.
+    """
+    return commonmark.parser().enable("strikethrough").disable("reference")
 
 
 def blocks(text: str, links: Links | None) -> list[Block]:
@@ -343,10 +347,10 @@ _SPECIAL = re.compile(
     r"""(?P<url>(?<![A-Za-z0-9])(?:https?|ftp)://[^\s<>`]+|(?<![A-Za-z0-9])www\.[^\s<>`]+)"""
     # A commit is linked by 7 to 40 hex digits; a word or a number that only looks like one stays as it is.
     r"""|(?P<sha>\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40}\b)"""
-    r"""|(?P<place>(?<![\w./@-])[\w.@+~/-]*\w:[1-9]\d{0,6}(?:-[1-9]\d{0,6})?(?![\w:-]))""",
+    r"""|(?P<place>(?<![\w.@+~/-])[\w.@+~/-]*+(?<=\w):[1-9]\d{0,6}(?:-[1-9]\d{0,6})?(?![\w:-]))""",
     re.IGNORECASE,
 )
-_TAIL = re.compile(r"[.,;:!?'\"*_~)\]]*$")
+_TAIL = ".,;:!?'\"*_~)]"
 
 
 def _prose(text: str, ink: _Ink) -> str:
@@ -357,7 +361,7 @@ def _prose(text: str, ink: _Ink) -> str:
     for found in _SPECIAL.finditer(text):
         shown = found[0]
         if found["url"]:
-            shown = shown[: _TAIL.search(shown).start()]  # type: ignore[union-attr] # the pattern matches everywhere
+            shown = shown.rstrip(_TAIL)
         place = found["place"] and LOCATION.fullmatch(shown)
         if place and (ink.links is None or place["path"] not in ink.links.paths):
             continue

@@ -52,6 +52,14 @@ def test_a_schema_requires_every_property_and_allows_no_other(schema: dict[str, 
     assert "reviewerError" not in json.dumps(schema)
 
 
+@pytest.mark.threat(127)
+def test_a_run_of_blanks_is_gone_through_once() -> None:
+    """Where it was gone through again from each blank this test would not end."""
+    blanks = " " * (REPLY_LIMIT // 5)
+    bullets = [f"- F1{mark}{blanks}x" for mark in ("", ":", "`", " **fixed**")]
+    assert [each.id for each in DispositionCodec(("F1",)).parse("\n".join(bullets)).positions] == ["F1"]
+
+
 def test_a_verdict_is_read() -> None:
     read = VerdictCodec().parse(verdict(finding()))
     assert [each.id for each in read.findings] == ["F1"]

@@ -366,6 +366,21 @@ def test_a_text_made_to_be_slow_comes_to_an_end(text: str) -> None:
     assert safe(text, budget=8_000)
 
 
+@pytest.mark.threat(127, 146)
+@pytest.mark.parametrize("text", ["+~" * 100_000, "http://a" + ")" * 300_000 + "a"])
+def test_a_long_run_is_gone_through_once(text: str) -> None:
+    """Where it was gone through again from each character this test would not end."""
+    assert len(safe(text, budget=len(text))) < 2 * len(text)
+    assert len(plain(text, budget=len(text))) < 2 * len(text)
+
+
+@pytest.mark.threat(146)
+def test_what_is_written_once_is_shown_once() -> None:
+    text = f"[a]: /{'b' * 1_000}\n\n" + "[a]" * 300
+    assert safe(text, budget=8_000) == f"\\[a]: /{'b' * 1_000}\n\n" + "\\[a]" * 300
+    assert plain(text, budget=8_000) == f"[a]: /{'b' * 1_000} " + "[a]" * 300
+
+
 # ---- Whole bodies ---------------------------------------------------------------------------------------------------
 
 
