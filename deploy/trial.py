@@ -279,7 +279,8 @@ async def _tell(told: Told, source: Source, wish: Wish) -> None:
         return
     if not wish.as_json:
         _print(told.comment or f"**{told.check['title']}**\n\n{told.check['summary']}")
-    for text in (plain_end(result), *map(str, taking(result)[1:])):
+    first = 0 if result.kept else 1  # which is followed by a command, and says again what it took
+    for text in (plain_end(result), *map(str, taking(result)[first:])):
         sys.stderr.write(f"{text}\n")
 
 

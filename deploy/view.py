@@ -7,6 +7,7 @@ and writes. The end is told by `deploy/ending.py`.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -211,7 +212,9 @@ def plain_lines(before: Moment | None, after: Moment, *, left_out: str = "") -> 
             minutes = range(int((before.now - origin) // 60) + 1, int((after.now - origin) // 60) + 1)
             said = f"{who} is {line.text}, {money(progress.usd)} so far"
             told += ((origin + 60 * minute, said) for minute in minutes)
-    return [f"{clock(when - progress.started):>5} {look.clean(text)}" for when, text in told]
+    # What began between two looks is told behind what had ended by the second, and so as of then.
+    times = itertools.accumulate((when for when, _ in told), max)
+    return [f"{clock(at - progress.started):>5} {look.clean(text)}" for at, (_, text) in zip(times, told, strict=True)]
 
 
 def _turns(progress: Progress) -> dict[tuple[int, int], SeatLine]:

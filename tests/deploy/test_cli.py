@@ -193,6 +193,7 @@ def test_keep_brings_the_branch_in_whatever_its_name(run: Run, tmp_path: Path, r
     assert "feature/ünïcode_#1 into main" in done.stderr
     told = json.loads(done.stdout)
     assert git(repo, "rev-parse", told["branch"]) == told["commits"][-1]["sha"]
+    assert done.stderr.splitlines()[-1].endswith(f"on {told['branch']} in ~/tide book.")
     assert git(repo, "status", "--porcelain") == "M README.md\n?? notes.txt"
     folder = tmp_path / "state" / "codex-debate" / "try" / told["run"]
     assert {"comment.md", "check.md", "log.jsonl"} <= {path.name for path in folder.iterdir()}

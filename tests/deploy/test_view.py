@@ -374,6 +374,16 @@ def test_plain_lines_tell_what_happened_since() -> None:
     )
 
 
+def test_the_clock_of_plain_lines_never_goes_back() -> None:
+    """The next turn began before the look that told the end of the one before."""
+    after = replace(ANSWERING, rounds=(RoundView(1, (RAISED, at_work("claude", "answering", 8, 0))),))
+    lines = plain_lines(Moment(FIRST, START + 7), Moment(after, START + 9))
+    assert [line.partition(" round 1: ")[::2] for line in lines] == [
+        (" 0:09", "codex raised 5 findings: F1 blocking; F2, F3, F4 major; F5 minor"),
+        (" 0:09", "claude is answering"),
+    ]
+
+
 def test_a_turn_that_nobody_saw_at_work_is_told_once() -> None:
     both = replace(BEGUN, rounds=(RoundView(1, (RAISED, ANSWERED)),))
     lines = plain_lines(Moment(BEGUN, START), Moment(both, START + 300))
