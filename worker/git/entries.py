@@ -7,6 +7,7 @@ written is brought back, and never taken for deleted. Reads objects only; writes
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import threading
@@ -33,6 +34,8 @@ MAX_RECORD = 16 * 1024 * 1024
 """Bytes of one line of a listing, at most."""
 MAX_HOPS = 40
 """Links on the way to a link's target, at most: MAXSYMLINKS of Linux."""
+MAX_FOLLOWED = 8 * 1024**2
+"""Bytes of targets that are followed for all links of a tree, at most: 80 for each of a hundred thousand links."""
 
 FILE = b"100644"
 PROGRAM = b"100755"
@@ -292,40 +295,44 @@ async def _sort_links(mirror: Mirror, links: dict[bytes, Row], done: Plan) -> No
     small = {path: row for path, row in links.items() if row.size <= MAX_LINK}
     blobs = await read_blobs(mirror, {row.oid for row in small.values()})
     targets = {path: blobs[row.oid] for path, row in small.items()}
+    kept = await asyncio.to_thread(lambda: set(filter(Links(targets).stays, targets)))
     for path, row in links.items():
-        if path in targets and stays(path, targets):
+        if path in kept:
             done.links[path] = targets[path]
         else:
             done.files.setdefault(path.rpartition(b"/")[0], []).append(row)
 
 
-def stays(path: bytes, targets: dict[bytes, bytes]) -> bool:
-    """Tell whether a link leads to a place inside the tree, through whatever other links (`targets`) are on its way."""
-    if not targets[path] or b"\0" in targets[path]:
-        return False
-    here = path.split(b"/")[:-1]
-    todo = [path.rpartition(b"/")[2]]
-    hops = 0
-    while todo:
-        part = todo.pop()
-        if part in {b"", b"."}:
-            continue
-        if part == b"..":
-            if not here:
+@dataclass(slots=True)
+class Links:
+    """The links of a tree, by their paths, and how many bytes of their targets may still be followed."""
+
+    targets: dict[bytes, bytes]
+    left: int = MAX_FOLLOWED
+
+    def stays(self, path: bytes) -> bool:
+        """Tell whether a link leads to a place inside the tree, and through whatever links, without too much work."""
+        here, _, name = path.rpartition(b"/")
+        todo, hops = [name], 0
+        while todo:
+            part = todo.pop()
+            if part in {b"", b"."}:
+                continue
+            if part == b"..":
+                if not here:
+                    return False
+                here = here.rpartition(b"/")[0]
+            elif (target := self.targets.get(there := join(here, part))) is not None:
+                hops += 1
+                self.left -= len(target)
+                if hops > MAX_HOPS or self.left < 0 or not target or b"\0" in target or target.startswith(b"/"):
+                    return False
+                todo.extend(reversed(target.split(b"/")))
+            elif len(part) > MAX_NAME or len(there) > MAX_PATH or is_git(part):
                 return False
-            here.pop()
-            continue
-        target = targets.get(b"/".join([*here, part]))
-        if target is None:
-            if is_git(part):
-                return False
-            here.append(part)
-            continue
-        hops += 1
-        if hops > MAX_HOPS or target.startswith(b"/"):
-            return False
-        todo.extend(reversed(target.split(b"/")))
-    return True
+            else:
+                here = there
+        return True
 
 
 # ---- Reading blobs --------------------------------------------------------------------------------------------------

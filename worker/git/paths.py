@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 MAX_DEPTH = 64
@@ -23,15 +24,19 @@ _UNWRITTEN_PREFIX = (b".env",)
 
 # What the author's seat may not change, besides the above (threats.md T24): names at any depth …
 _PROTECTED = frozenset(
-    b".github .gitlab .circleci .buildkite .gitattributes .lfsconfig .gitlab-ci.yml .travis.yml azure-pipelines.yml "
-    b"appveyor.yml .appveyor.yml bitbucket-pipelines.yml jenkinsfile .drone.yml .woodpecker.yml .woodpecker "
-    b".woodpecker.yaml .cirrus.yml .cirrus.star .forgejo .gitea .pre-commit-config.yaml lefthook.yml .lefthook.yml "
-    b".yarnrc .yarnrc.yml .yarnrc.yaml .yarn .pnpmfile.cjs .envrc .devcontainer .devcontainer.json codeowners "
-    b".cursor .cursorrules gemini.md .gemini .aider.conf.yml .windsurf .windsurfrules .clinerules .roo .kiro .junie "
-    b".opencode opencode.json warp.md".split()
+    b".github .gitlab .forgejo .gitea .circleci .buildkite .semaphore .teamcity .woodpecker .devcontainer "
+    b".gitattributes .lfsconfig codeowners .gitlab-ci.yml .gitlab-ci.yaml .travis.yml .travis.yaml azure-pipelines.yml "
+    b"azure-pipelines.yaml appveyor.yml .appveyor.yml bitbucket-pipelines.yml jenkinsfile .drone.yml .drone.yaml "
+    b".drone.star .drone.jsonnet .woodpecker.yml .woodpecker.yaml .cirrus.yml .cirrus.star cloudbuild.yaml "
+    b"cloudbuild.yml buildspec.yml buildspec.yaml bitrise.yml .devcontainer.json .pre-commit-config.yaml "
+    b".overcommit.yml .simple-git-hooks.json .simple-git-hooks.js simple-git-hooks.json simple-git-hooks.js "
+    b".yarnrc .yarnrc.yml .yarnrc.yaml .yarn .pnpmfile.cjs .pnpmfile.mjs pnpmfile.js .cursor .cursorrules gemini.md "
+    b".gemini .aider.conf.yml .windsurf .windsurfrules .clinerules .roo .roorules .kiro .junie .opencode opencode.json "
+    b"opencode.jsonc warp.md .continue .amazonq .trae qwen.md .qwen .goosehints".split()
 )
+_PROTECTED_PREFIX = (b"lefthook.", b".lefthook.", b"lefthook-local.", b".lefthook-local.")
 # … and these paths, at any depth.
-_PROTECTED_TAILS = (b".vscode/tasks.json", b".vscode/mcp.json", b".config/lefthook.yml")
+_PROTECTED_TAILS = (b".vscode/tasks.json", b".vscode/mcp.json")
 
 _GENERATED = frozenset(
     b"uv.lock poetry.lock pdm.lock pipfile.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml "
@@ -92,11 +97,12 @@ def is_unwritten(path: bytes) -> bool:
 def is_protected(path: bytes, rules: tuple[str, ...] = ()) -> bool:
     """Tell whether an author may not change a path: by the built-in list, or by the globs of `protect:`."""
     plain = _spelled(path)
-    if is_unwritten(path) or any(part in _PROTECTED for part in plain.split(b"/")):
+    parts = plain.split(b"/")
+    if is_unwritten(path) or any(part in _PROTECTED or part.startswith(_PROTECTED_PREFIX) for part in parts):
         return True
     if any(plain == tail or plain.endswith(b"/" + tail) for tail in _PROTECTED_TAILS):
         return True
-    return bool(rules) and _pattern(rules).fullmatch(fold(path)) is not None
+    return bool(rules) and _named(rules)(fold(path))
 
 
 def _spelled(path: bytes) -> bytes:
@@ -109,21 +115,53 @@ def _spelled(path: bytes) -> bytes:
     return "/".join(part.rstrip(". ") for part in text.split("/")).encode("utf-8", "surrogateescape")
 
 
+_TOKEN = re.compile(r"\*{3,}/(?:\*\*/)*|(?:\*\*/)+|\*+|\[!?+\]?+(?:(?!\*\*/)[^]])*+\]|.", re.DOTALL)
+"""A part of a glob: stars, two stars and a slash, a set of characters as `fnmatch` reads it, or one character."""
+
+
 @lru_cache(maxsize=8)
-def _pattern(rules: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what matches the paths that some globs name.
+def _named(rules: tuple[str, ...]) -> Callable[[str], bool]:
+    """Return what tells whether some globs name a path.
 
     A star stands for any characters, a folder for all that is in it, two stars and a slash also for no folder at all.
     Cases and compositions play no part, since some disks tell none apart.
+
+    All globs are followed at once, in one pass over the path: each of their places is a bit. An expression would be
+    tried in ever more ways, the more stars it has.
     """
-    globs = (fold(rule.strip("/").encode("utf-8", "surrogateescape")).removesuffix("/**") for rule in rules)
-    parts = (map(_translated, re.split(r"(?:\*\*/)+", glob)) for glob in globs)
-    return re.compile("|".join(f"(?s:{'(?:.*/)?'.join(each)}(?:/.*)?)" for each in parts))
+    takers: dict[str, int] = {}
+    starts = stays = skips = ends = 0
+    place = 1
+    for rule in rules:
+        glob = fold(rule.strip("/").encode("utf-8", "surrogateescape")).removesuffix("/**")
+        starts |= place
+        for token in [*_TOKEN.findall(glob), "/"]:
+            taken = token
+            if token.startswith("*"):
+                stays |= place
+                if not token.startswith("**/"):
+                    continue
+                skips |= place
+                taken = "/"
+            takers[taken] = takers.get(taken, 0) | place
+            place <<= 1
+        ends |= place
+        stays |= place
+        place <<= 1
+    patterns = [(re.compile(fnmatch.translate(token)), places) for token, places in takers.items()]
 
+    @lru_cache(maxsize=1000)
+    def taking(char: str) -> int:
+        return sum(places for pattern, places in patterns if pattern.match(char))
 
-def _translated(glob: str) -> str:
-    """Return the pattern of a glob without the anchors that `fnmatch.translate` puts around it."""
-    return fnmatch.translate(glob).removeprefix("(?s:").rpartition(")")[0]
+    def named(path: str) -> bool:
+        here = starts | (starts & skips) << 1
+        for char in path + "/":  # then a folder's own path is in the folder, too
+            gone = (here & taking(char)) << 1
+            here = here & stays | gone | (gone & skips) << 1
+        return bool(here & ends)
+
+    return named
 
 
 def is_generated(path: bytes) -> bool:
