@@ -25,7 +25,6 @@ from worker.git.entries import (
     FILE,
     GITLINK,
     LINK,
-    MAX_PATH,
     OUTSIDE,
     PROGRAM,
     SUBMODULE,
@@ -39,7 +38,7 @@ from worker.git.entries import (
 from worker.git.leaks import Leak, encodings, find_secrets, present
 from worker.git.mirror import Mirror
 from worker.git.new_tree import InTheWay, NewFile, write_tree
-from worker.git.paths import MAX_DEPTH, has_controls, is_generated, is_git, is_protected, join, shown
+from worker.git.paths import MAX_DEPTH, MAX_PATH, has_controls, is_generated, is_git, is_protected, join, shown
 from worker.git.restore import open_folder, put_back
 
 MAX_CHANGED = 400

@@ -13,29 +13,21 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import IO, NamedTuple
 
 from worker.git import GitFailed, GitRefused, git, plain, program, sha
 from worker.git.extent import check_extent
+from worker.git.links import MAX_FOLLOWED, MAX_LINK, Links
 from worker.git.mirror import TOO_LARGE, Mirror
-from worker.git.paths import MAX_DEPTH, has_controls, is_git, is_unwritten, join, shown
+from worker.git.paths import MAX_DEPTH, MAX_NAME, MAX_PATH, has_controls, is_git, is_unwritten, join, shown
 from worker.pipe import Pipe, pipe
 from worker.process import CHUNK
 
 MAX_ENTRIES = 200_000
 MAX_BYTES = 2 * 1024**3
-MAX_LINK = 4096
-"""Bytes of a link's target, at most: PATH_MAX of Linux."""
-MAX_NAME = 255
-"""Bytes of a name, at most: NAME_MAX of Linux and macOS."""
-MAX_PATH = 3000
-"""Bytes of a path, at most: it stands behind the folder's own path, and both must fit PATH_MAX."""
 MAX_RECORD = 16 * 1024 * 1024
 """Bytes of one line of a listing, at most."""
-MAX_HOPS = 40
-"""Links on the way to a link's target, at most: MAXSYMLINKS of Linux."""
-MAX_FOLLOWED = 8 * 1024**2
-"""Bytes of targets that are followed for all links of a tree, at most: 80 for each of a hundred thousand links."""
 
 FILE = b"100644"
 PROGRAM = b"100755"
@@ -292,7 +284,8 @@ def _problem(row: Row, prefix: int) -> str | None:
 
 
 async def _sort_links(mirror: Mirror, links: dict[bytes, Row], done: Plan) -> None:
-    small = {path: row for path, row in links.items() if row.size <= MAX_LINK}
+    read = zip(links.items(), accumulate(row.size for row in links.values()), strict=True)
+    small = {path: row for (path, row), size in read if row.size <= MAX_LINK and size <= MAX_FOLLOWED}
     blobs = await read_blobs(mirror, {row.oid for row in small.values()})
     targets = {path: blobs[row.oid] for path, row in small.items()}
     kept = await asyncio.to_thread(lambda: set(filter(Links(targets).stays, targets)))
@@ -301,38 +294,6 @@ async def _sort_links(mirror: Mirror, links: dict[bytes, Row], done: Plan) -> No
             done.links[path] = targets[path]
         else:
             done.files.setdefault(path.rpartition(b"/")[0], []).append(row)
-
-
-@dataclass(slots=True)
-class Links:
-    """The links of a tree, by their paths, and how many bytes of their targets may still be followed."""
-
-    targets: dict[bytes, bytes]
-    left: int = MAX_FOLLOWED
-
-    def stays(self, path: bytes) -> bool:
-        """Tell whether a link leads to a place inside the tree, and through whatever links, without too much work."""
-        here, _, name = path.rpartition(b"/")
-        todo, hops = [name], 0
-        while todo:
-            part = todo.pop()
-            if part in {b"", b"."}:
-                continue
-            if part == b"..":
-                if not here:
-                    return False
-                here = here.rpartition(b"/")[0]
-            elif (target := self.targets.get(there := join(here, part))) is not None:
-                hops += 1
-                self.left -= len(target)
-                if hops > MAX_HOPS or self.left < 0 or not target or b"\0" in target or target.startswith(b"/"):
-                    return False
-                todo.extend(reversed(target.split(b"/")))
-            elif len(part) > MAX_NAME or len(there) > MAX_PATH or is_git(part):
-                return False
-            else:
-                here = there
-        return True
 
 
 # ---- Reading blobs --------------------------------------------------------------------------------------------------

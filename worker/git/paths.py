@@ -14,6 +14,10 @@ from functools import lru_cache
 
 MAX_DEPTH = 64
 """Folders above a file, at most (threats.md, input 96)."""
+MAX_NAME = 255
+"""Bytes of a name, at most: NAME_MAX of Linux and macOS."""
+MAX_PATH = 3000
+"""Bytes of a path, at most: it stands behind the folder's own path, and both must fit PATH_MAX."""
 
 # Configuration that a coding agent, its tools or their hooks obey (threats.md 4.4), at any depth, in any case.
 _UNWRITTEN = frozenset(
