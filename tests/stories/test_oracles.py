@@ -12,6 +12,7 @@ import gc
 import json
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,12 +28,14 @@ from oracles.violations import MARK
 from redis.asyncio import Redis
 from telling import Story, finding, section, verdict
 
+from bot.settings import Settings
 from bot.store import EVENTS
 from bot.store.connection import key
 from bot.telemetry import log
 from deploy.machine import machine
 from scripted_models import ModelServer, says
 from tests.worker.sandboxed import Cell, cell, sandbox, state  # noqa: F401 - fixtures
+from worker.main import run_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -58,6 +61,12 @@ async def ask(story: Story, method: str, path: str, body: dict[str, Any]) -> int
     async with aiohttp.ClientSession() as session, session.request(method, url, json=body, headers=headers) as answer:
         assert answer.ok, await answer.text()
         return int((await answer.json())["id"])
+
+
+def place(story: Story, court: Court) -> places.Place:
+    """Return the court's view of the pipeline that a story runs over."""
+    (found,) = (each for each in court.places if each.github is story.machine.github)
+    return found
 
 
 async def program(*argv: str, env: dict[str, str] | None = None) -> None:
@@ -171,6 +180,10 @@ async def test_every_secret_is_known_in_every_form(story: Story) -> None:
     assert canaries.within(json.dumps({"key": pem})) == ["a key"]
     assert canaries.within("\n".join(line for line in pem.split("\n") if "-----" not in line)) == ["a key"]
     assert canaries.within(pem.split("\n")[5]) == []
+    canaries.add("a secret", secret := settings.github_webhook_secret.get_secret_value())
+    login = base64.b64encode(f"{secret}:and more".encode()).decode()
+    assert secret not in login
+    assert canaries.within(f"Basic {login}") == ["a secret"]
     token = github.token(story.repo)
     github.stateless_tokens = False
     short = github.token(story.repo)
@@ -208,17 +221,24 @@ async def test_git_alone_may_be_given_a_token(story: Story) -> None:
 
 
 @pytest.mark.threat("O1")
-async def test_what_a_program_in_a_sandbox_knows_is_found(cell: Cell) -> None:  # noqa: F811 - the fixture
+async def test_what_a_program_in_a_sandbox_knows_is_found(
+    story: Story,
+    court: Court,
+    cell: Cell,  # noqa: F811 - the fixture
+) -> None:
     canaries = Canaries()
+    settings = story.machine.settings.model_copy(update={"state_dir": cell.folder})
+    there = replace(place(story, court), settings=settings, canaries=canaries)
     canaries.add("a key", f"the-key-of-{cell.token}")
     running = asyncio.ensure_future(cell.sh("export KEY=the-key-of-$0; exec sleep 20"))
     async with asyncio.timeout(20):
-        while not (known := list(leftovers.knowing(canaries, cell.folder))):
+        while not (known := list(there.under_way())):
             await asyncio.sleep(0.02)
-    assert "a key is in environ of process" in known[0]
+    assert "O1: a key is in environ of process" in str(known[0])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert list(leftovers.knowing(canaries, cell.folder)) == []
+    assert list(there.under_way()) == []
+    there.close()
 
 
 # ---- O2 -------------------------------------------------------------------------------------------------------------
@@ -292,6 +312,21 @@ async def test_a_comment_that_is_alive_is_found(story: Story) -> None:
     await ask(story, "POST", f"/issues/{story.number}/comments", {"body": body})
 
 
+@pytest.mark.threat("O5")
+@pytest.mark.unlike("O5", says="a call, @summary", why=WHY)
+@pytest.mark.unlike("O5", says="a call, @text", why=WHY)
+@pytest.mark.unlike("O5", says="a call, @title in alive", why=WHY)
+@pytest.mark.unlike("O5", says="a call, @note in alive", why=WHY)
+@pytest.mark.unlike("O5", says="a call, @message in alive", why=WHY)
+async def test_a_check_run_that_is_alive_is_found(story: Story) -> None:
+    await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
+    lines = {"path": "app.py", "start_line": 1, "end_line": 1, "annotation_level": "notice"}
+    output: dict[str, Any] = {name: f"It is @{name}" for name in ("title", "summary", "text")}
+    output["annotations"] = [lines | {"title": "It is @note", "message": "It is @message"}]
+    fields = {"name": "codex-debate", "head_sha": story.head, "external_id": "alive", "output": output}
+    await ask(story, "POST", "/check-runs", fields | {"status": "completed", "conclusion": "neutral"})
+
+
 # ---- O6 -------------------------------------------------------------------------------------------------------------
 
 
@@ -320,8 +355,10 @@ async def test_a_branch_that_must_not_move_is_found(story: Story, court: Court) 
 @pytest.mark.unlike("O7", says="codex-debate:1:events:stuck has no end", why=WHY)
 @pytest.mark.unlike("O7", says="#1 is held by .*planted", why=WHY)
 async def test_a_job_that_is_never_done_is_found(story: Story, court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "PATIENCE", 0.1)
     await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
+    # What is real comes to its end in the time that it needs: nothing is left to wait for but what is planted.
+    assert await place(story, court).quiet() == []
+    monkeypatch.setattr(places, "PATIENCE", 0.1)
     queue, claim = key("queue", EVENTS), key("claim", story.repo.id, 1)
     async with Redis.from_url(story.machine.settings.redis_url or "") as redis:
         held: Any = redis.hset(claim, "running", "planted")
@@ -356,8 +393,8 @@ async def test_an_error_that_is_logged_is_found(court: Court, tmp_path: Path) ->
 @pytest.mark.unlike("O9", says="fds grew from", why=WHY)
 @pytest.mark.unlike("O9", says="children grew from", why=WHY)
 async def test_what_a_story_keeps_open_is_found(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oracles.court.SETTLING", 0.0)
     await court._counted()
+    monkeypatch.setattr("oracles.court.SETTLING", 0.0)
     kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(leftovers.ALLOWED["fds"] * 2)]
     child = await asyncio.create_subprocess_exec("sleep", "20")
     await court._counted()
@@ -398,7 +435,15 @@ async def test_memory_is_as_before_after_many_debates(story: Story) -> None:
 
 
 @pytest.mark.unlike("O1", says="stands in .*/own/state/planted", why=WHY)
-async def test_a_machine_of_a_test_s_own_is_looked_at_when_it_is_closed(tmp_path: Path) -> None:
+@pytest.mark.unlike("O2", says="the run folder late", why=WHY)
+async def test_a_machine_of_a_test_s_own_is_looked_at_when_it_is_closed_and_once_more_after_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leaving(settings: Settings, *words: Any, **more: Any) -> None:
+        await run_worker(settings, *words, **more)
+        (settings.state_dir / "runs" / "late").mkdir(parents=True)
+
+    monkeypatch.setattr("deploy.machine.run_worker", leaving)
     seat = f"scripted:{tmp_path / 'scenario.json'}"
     async with machine(tmp_path / "own", reviewer=seat, author=seat) as made:
         made.settings.state_dir.mkdir(exist_ok=True)

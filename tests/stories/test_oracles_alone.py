@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,43 @@ from oracles.violations import Violation, complaint
 
 from deploy.standin import CheckRun, Request
 
+ROOT = Path(__file__).parents[2]
 WHY = "it is planted"
+PLANTED = """
+from pathlib import Path
+
+from oracles import leftovers
+from oracles.violations import Violation
+
+SYSTEM = Path(__file__).parent / "system"
+leftovers.SYSTEM = (SYSTEM,)
+
+
+def test_a_violation(court) -> None:
+    court.found.append(Violation("O7", "it is planted"))
+
+
+def test_a_file_of_the_system() -> None:
+    SYSTEM.mkdir()
+    (SYSTEM / "new").touch()
+
+
+def test_a_file_in_the_home() -> None:
+    (Path.home() / "new").touch()
+"""
+"""Tests that do what must not be, of which nothing else fails."""
+
+
+# ---- O2 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("O2")
+def test_a_mount_that_is_left_is_found(tmp_path: Path) -> None:
+    """Any mount of this machine stands for one: not everybody may make one."""
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
+    deepest = max(map(Path, mounts), key=lambda mount: len(mount.parts))
+    assert f"a mount below {deepest}" in leftovers.remains(deepest)
+    assert list(leftovers.remains(tmp_path)) == []
 
 
 # ---- O3 -------------------------------------------------------------------------------------------------------------
@@ -169,6 +207,16 @@ def test_a_call_to_another_machine_is_found() -> None:
 
 
 @pytest.mark.threat("O8")
+@pytest.mark.unlike("O8", says=r"socket.connect \(0, 0\) of family .*AF_NETLINK", why=WHY)
+def test_a_call_over_another_kind_of_socket_is_found(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
+        kernel.connect((0, 0))
+    with socket.socket(socket.AF_UNIX) as beside:
+        beside.bind(os.fspath(tmp_path / "socket"))
+        assert beside.connect_ex(os.fspath(tmp_path / "socket")) != 0, "nobody listens; it is tried all the same"
+
+
+@pytest.mark.threat("O8")
 @pytest.mark.parametrize(
     ("host", "here"),
     [
@@ -212,3 +260,19 @@ def test_a_story_says_narrowly_in_what_it_is_unlike() -> None:
     assert "take the mark unlike away" in complaint([], marked(mark))
     assert complaint([], marked()) == ""
     assert "and 1 more" in complaint([Violation("O3", str(number)) for number in range(21)], marked())
+
+
+@pytest.mark.threat("O3")
+def test_what_is_found_fails_the_test_and_what_is_changed_the_session(tmp_path: Path) -> None:
+    """The fixtures of this folder are put to tests of a process of its own, whose failures are seen from outside."""
+    (tmp_path / "test_planted.py").write_text(PLANTED)
+    options = ("-q", "-p", "no:cacheprovider", "-p", "tests.stories.conftest", "-c", ROOT / "pyproject.toml")
+    command = (sys.executable, "-m", "pytest", *options, "--basetemp", tmp_path / "inner", tmp_path / "test_planted.py")
+    # The plugin is looked for before the settings of pytest say where its modules are.
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "stories")))}
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "3 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    assert "ERROR at teardown of test_a_violation" in done.stdout
+    assert "O7: it is planted" in done.stdout
+    for file in (tmp_path / "system" / "new", tmp_path / "inner" / "home0" / "new"):
+        assert f"O3: {file} is new" in done.stdout

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.redact import visible
@@ -20,13 +20,14 @@ from worker.debate.brief import (
     guidance,
     heading,
     ledger_block,
+    mark,
     quoted,
     sources,
     standings,
     template,
 )
 from worker.debate.codecs import FINDINGS_LIMIT
-from worker.debate.findings import TITLE_LIMIT, Finding, Record, Round, Verdict
+from worker.debate.findings import TITLE_LIMIT, Finding, Record, Round, Verdict, ledger
 from worker.debate.review import PROMPTS
 from worker.debate.shown import as_shown
 from worker.debate.task import ChangedFile, Guidance, Task
@@ -58,6 +59,11 @@ def test_quoted_text_stays_in_its_block_and_its_budget(text: str, budget: int) -
     assert last == fence
     assert not any(line.strip().startswith(fence) for line in lines)
     assert len("\n".join(lines).encode()) <= budget + 40
+
+
+def test_what_is_cut_of_a_text_is_told() -> None:
+    assert quoted("x" * 100, budget=10) == f"```text\n{'x' * 10}\n[cut: 90 more bytes]\n```"
+    assert quoted("x" * 10, budget=10) == f"```text\n{'x' * 10}\n```"
 
 
 @given(st.text(), st.text())
@@ -117,6 +123,25 @@ def test_a_ledger_that_is_too_long_loses_the_words_of_what_is_settled_first() ->
     assert {each["status"] for each in found[:20]} == {"conceded"}
 
 
+@pytest.mark.parametrize("size", [1, 30, 40, 100, 400])
+@pytest.mark.parametrize("number", [60, 150, FINDINGS_LIMIT])
+def test_what_is_cut_or_left_out_can_be_told_by_its_mark(number: int, size: int) -> None:
+    record = _record(number, text="`a` word " * size, settled=20)
+    held = json.loads(ledger_block(record, "F1").removeprefix("```json ledger\n").removesuffix("\n```"))
+    whole = {entry.id: mark(entry.title, entry.location) for entry in ledger(record)}
+    found = {each["id"]: each.get("mark") or mark(each["title"], each["location"]) for each in held["findings"]}
+    assert found == {each: whole[each] for each in found}
+    if missing := sorted(whole.keys() - found.keys()):
+        assert held["settled_and_left_out"] == len(missing)
+        assert held["settled_without_a_fix"] == [whole[each] for each in whole if each in missing]
+
+
+def test_a_mark_knows_paths_and_titles_and_no_lines() -> None:
+    assert mark("t", "a.py:1") == mark("t", "a.py:7-9") == mark("t", "a.py")
+    assert len({mark("t", "a.py"), mark("u", "a.py"), mark("t", "b.py"), mark("a.py", "t")}) == 4
+    assert mark("t", "a.py")[:8] == mark("u", "a.py")[:8]
+
+
 def test_a_fingerprint_is_made_from_code_and_prompts() -> None:
     parts = sources("review", prompts=PROMPTS)
     assert template("crux").encode() in parts
@@ -132,6 +157,7 @@ def test_no_hidden_character_reaches_an_agent() -> None:
 
 
 @given(st.text(alphabet="`a\n", max_size=400))
+@example("a " + "`" * 400)
 def test_a_block_is_left_by_nothing_within(text: str) -> None:
     first, *within, last = quoted(text, budget=1000).split("\n")
     assert last == first.removesuffix("text")

@@ -166,6 +166,11 @@ async def test_large_diffs_are_cut_and_say_so(make: Any) -> None:
     assert why["many"] == ("cut", "at 40 kB")
     assert why["one-line"] == ("cut", "a line is too long")
     assert b"+and one more\n" in made.change
+    of_line = 1 + 3_000_000 + 1 - room.LINE_BYTES  # a sign before it, and its end
+    assert b"[cut: %d more bytes of the diff of one-line]\n" % of_line in made.change
+    told = re.search(rb"\+line (\d+)\n\[cut: (\d+) more bytes of the diff of many\]\n", made.change)
+    assert told
+    assert int(told[2]) == sum(len(b"+line %d\n" % n) for n in range(int(told[1]) + 1, 30_000))
     assert why["app.min.js"] == ("skipped", "generated")
     assert why["too-large"] == ("skipped", "larger than 4 MB")
     assert why["zz-small"] == ("read", ""), "what is small finds room behind what is not"
