@@ -323,10 +323,12 @@ def _shape(record: Record) -> str:
 
 def _sections(record: Record) -> str:
     """All sections so far, oldest first; where the budget does not hold them, the newest matter most."""
-    parts = [f"Round {each.number}\n\n{each.section.text.strip()}" for each in record.rounds if each.section]
-    while len(parts) > 1 and len("\n\n".join(parts).encode("utf-8", "replace")) > SECTION_BUDGET:
-        parts.pop(0)
-    return "\n\n".join(parts)
+    told = [f"Round {each.number}\n\n{each.section.text.strip()}" for each in record.rounds if each.section]
+    text = "\n\n".join(told)
+    while len(told) > 1 and len(text.encode("utf-8", "replace")) > SECTION_BUDGET:
+        told.pop(0)
+        text = "\n\n".join(["[cut: the rounds before]", *told])
+    return text
 
 
 def _host_note(each: Round) -> str:

@@ -546,6 +546,7 @@ def test_of_a_record_that_is_too_long_the_newest_rounds_are_left() -> None:
     record = play(make_task(), *turns, says(F1="open"), answers("t1", F1="fixed"), says(F1="resolved")).edits[-1].brief
     told = record.partition("## The record so far")[2].partition("## The verdict")[0]
     assert re.findall(r"Round (\d+)\n\n.*see `a.py:(\d+)`", told) == [("3", "3")]
+    assert "text\n[cut: the rounds before]\n\nRound 3\n" in told
 
 
 @pytest.mark.threat(127)
