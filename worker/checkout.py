@@ -13,6 +13,7 @@ from pathlib import Path
 from bot.replies import another_reviewer
 from bot.statuses import Status
 from bot.store.runs import Run
+from worker.added import added_lines
 from worker.agents import Agent, instead_of
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.ended import Ended
@@ -89,10 +90,11 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     if not files:
         raise Ended(Status.NOTHING_TO_REVIEW)
     left_out = {each.path: each.why for each in written.skipped}
-    files = as_read(files, reads=reviewer.reads, left_out=left_out)
+    files = as_read(files, folder / "brief", reads=reviewer.reads, left_out=left_out)
     if reviewer.reads and all(each.coverage == "skipped" for each in files):
-        reads = f"{reviewer.name} reads {_endings(reviewer.reads)} only, and none changed"
-        raise Ended(Status.NOTHING_TO_REVIEW, reads, hint=another_reviewer(instead_of(reviewer.name)))
+        raise Ended(
+            Status.NOTHING_TO_REVIEW, _none_read(files, reviewer), hint=another_reviewer(instead_of(reviewer.name))
+        )
     found = {
         "merge_base": merge_base,
         "head_tree": tree,
@@ -106,19 +108,33 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
 
 
 def as_read(
-    files: Sequence[ChangedFile], *, reads: tuple[str, ...], left_out: Mapping[str, str]
+    files: Sequence[ChangedFile], notes: Path, *, reads: tuple[str, ...], left_out: Mapping[str, str]
 ) -> tuple[ChangedFile, ...]:
     """Return a change's files as the reviewer covers them: none is said to be read which it cannot read.
 
-    `reads`: the endings that it reads, all where there are none. `left_out`: paths that are not in the tree, and why.
+    `notes`: the folder of their diff. `reads`: the endings that it reads, all where there are none. `left_out`: paths
+    that are not in the tree, and why.
     """
-    return tuple(_judged(each, reads, absent=left_out.get(each.path, "")) for each in files)
+    unread = added_lines((notes / "change.diff").read_bytes(), reads).unread if reads else {}
+    return tuple(
+        _judged(each, reads, absent=left_out.get(each.path, ""), unread=unread.get(each.path, "")) for each in files
+    )
 
 
-def _judged(file: ChangedFile, reads: tuple[str, ...], *, absent: str) -> ChangedFile:
-    beyond = bool(reads) and file.coverage != "skipped" and not file.path.endswith(reads)
-    judged = {"coverage": "skipped", "why": f"not {_endings(reads)}"} if beyond else {}
+def _judged(file: ChangedFile, reads: tuple[str, ...], *, absent: str, unread: str) -> ChangedFile:
+    why = ""
+    if reads and file.coverage != "skipped":
+        why = (absent or unread) if file.path.endswith(reads) else f"not {_endings(reads)}"
+    judged = {"coverage": "skipped", "why": why} if why else {}
     return file.model_copy(update={"absent": absent, **judged})
+
+
+def _none_read(files: Sequence[ChangedFile], reviewer: Agent) -> str:
+    """Return why a reviewer has nothing to read of a change."""
+    reasons = sorted({each.why for each in files if each.path.endswith(reviewer.reads)})
+    if reasons:
+        return f"{reviewer.name} can read no changed {_endings(reviewer.reads)} file ({', '.join(reasons)})"
+    return f"{reviewer.name} reads {_endings(reviewer.reads)} only, and none changed"
 
 
 def _endings(reads: tuple[str, ...]) -> str:

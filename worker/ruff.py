@@ -10,8 +10,10 @@ import json
 import os
 import re
 import stat
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 
 import ruff  # type: ignore[import-untyped] # the wheel brings no types
@@ -35,6 +37,8 @@ NEWER_SYNTAX = re.compile(r"\(syntax was added in Python 3\.\d+\)$")
 """How ruff ends a complaint that is about TARGET and not about the code."""
 SYNTAX = "invalid-syntax"
 """Ruff's name for what does not parse."""
+UNREAD = "unread"
+"""Our own name for a file of which ruff says nothing: it crashes on it, or says more than a program may."""
 BLOCKING = frozenset({SYNTAX, "F502", "F503", "F506", "F621", "F622", "F702", "F706", "F821", "F822", "F823"})
 """Rules whose hits fail when the line runs, if not before."""
 TIDY = frozenset({"F401", "F541", "F811", "F841"})
@@ -103,7 +107,7 @@ class Hit(_Answer):
             return Severity.BLOCKING
         if self.rule in TIDY or self.rule.startswith("E"):
             return Severity.MINOR
-        return Severity.MAJOR if self.rule.startswith(("F", "B", "PLE")) else Severity.NIT
+        return Severity.MAJOR if self.rule.startswith(("F", "B", "PLE", UNREAD)) else Severity.NIT
 
     @property
     def safe(self) -> Fix | None:
@@ -120,7 +124,7 @@ class Ruff:
     def __init__(self, tree: Path, run: Callable[[Program], Awaitable[Finished]], *, seconds: float) -> None:
         self.tree = tree.resolve()
         self.unread: set[str] = set()
-        """Files of which ruff could say nothing: it crashed, or said too much."""
+        """Files of which ruff could say nothing: each has one hit, of the rule UNREAD."""
         self._run, self._seconds = run, seconds
 
     async def check(self, paths: Sequence[str]) -> dict[str, list[Hit]]:
@@ -133,7 +137,7 @@ class Ruff:
         for first in range(0, len(wanted), FILES_AT_ONCE):
             for hit in await self._batch(wanted[first : first + FILES_AT_ONCE]):
                 if not (hit.rule == SYNTAX and NEWER_SYNTAX.search(hit.message)):
-                    found.setdefault(self._path(hit), []).append(hit)
+                    found.setdefault(self.path_of(hit), []).append(hit)
         return {path: sorted(hits, key=lambda hit: hit.row) for path, hits in found.items()}
 
     async def reasons(self) -> dict[str, str]:
@@ -143,7 +147,8 @@ class Ruff:
         found = {rule["code"]: why.search(rule.get("explanation") or "") for rule in rules}
         return {code: " ".join(match[1].split()) for code, match in found.items() if match}
 
-    def _path(self, hit: Hit) -> str:
+    def path_of(self, hit: Hit) -> str:
+        """Return the path of a hit's file in the tree."""
         return os.path.relpath(hit.filename, self.tree)
 
     async def _batch(self, paths: list[str]) -> tuple[Hit, ...]:
@@ -156,7 +161,7 @@ class Ruff:
             return _hits.validate_json(output)
         if len(paths) == 1:
             self.unread.update(paths)
-            return ()
+            return (_unread(self.tree / paths[0]),)
         middle = len(paths) // 2
         return (*await self._batch(paths[:middle]), *await self._batch(paths[middle:]))
 
@@ -171,6 +176,11 @@ class Ruff:
         if finished.timed_out:
             raise TurnFailed("timeout", f"ruff did not end within {self._seconds:.0f} seconds")
         return finished.stdout if finished.code == 0 else None
+
+
+def _unread(place: Path) -> Hit:
+    message = "Ruff cannot check this file: it fails, or finds too much"
+    return Hit(code=UNREAD, message=message, filename=os.fspath(place), location=None, fix=None)
 
 
 def is_regular(tree: Path, path: str) -> bool:
@@ -214,11 +224,13 @@ class Span:
     content: str
 
 
-def spans(text: str, fix: Fix) -> frozenset[Span]:
-    """Return where a fix edits a text with plain newlines. Raises ValueError where it points beside the text."""
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
+def line_starts(text: str) -> list[int]:
+    """Return where the lines of a text with plain newlines begin, and where one more would."""
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+
+
+def spans(starts: Sequence[int], fix: Fix) -> frozenset[Span]:
+    """Return where a fix edits a text whose lines begin at `starts`. Raises ValueError where it points beside it."""
 
     def offset(place: Place) -> int:
         if not 1 <= place.row < len(starts) or not 1 <= place.column <= starts[place.row] - starts[place.row - 1]:
@@ -228,26 +240,51 @@ def spans(text: str, fix: Fix) -> frozenset[Span]:
     return frozenset(Span(offset(edit.location), offset(edit.end_location), edit.content) for edit in fix.edits)
 
 
-def clash(one: Iterable[Span], other: Iterable[Span]) -> bool:
-    """Return whether two sets of edits touch the same characters, or begin at the same place."""
-    return any(a.start == b.start or (a.start < b.end and b.start < a.end) for a in one for b in other)
+def by_start(span: Span) -> int:
+    """Return where an edit begins: the order of edits."""
+    return span.start
+
+
+def clash(one: Iterable[Span], other: Sequence[Span]) -> bool:
+    """Return whether edits touch the same characters as others or as each other, or begin at the same place.
+
+    `other`: edits in their order, of which none clashes with another: only the neighbours of each place can matter.
+    """
+    mine = sorted(one, key=by_start)
+    if any(b.start == a.start or b.start < a.end for a, b in pairwise(mine)):
+        return True
+    for span in mine:
+        at = bisect_left(other, span.start, key=by_start)
+        if at and span.start < other[at - 1].end:
+            return True
+        if at < len(other) and (span.start == other[at].start or other[at].start < span.end):
+            return True
+    return False
 
 
 def edited(text: str, edits: Iterable[Span], *, lines: frozenset[int]) -> tuple[str, frozenset[int]]:
     """Return a text after edits that do not clash, and `lines` as they are numbered then, with those edited added."""
-    marks = set(lines)
-    for span in sorted(edits, key=lambda each: each.start, reverse=True):
-        first, last = text.count("\n", 0, span.start) + 1, text.count("\n", 0, span.end) + 1
-        grown = span.content.count("\n") - (last - first)
+    starts = line_starts(text)
+    above = sorted(lines)
+    below: list[int] = []  # each less the lines that had grown behind it when it was noted
+    kept: list[str] = []
+    grown, end = 0, len(text)
+    for span in sorted(edits, key=by_start, reverse=True):
+        first, last = bisect_right(starts, span.start), bisect_right(starts, span.end)
+        more = span.content.count("\n") - (last - first)
         # An edit of whole lines ends before the first character of the next one, which it leaves as it was.
         whole = span.content.endswith("\n") if span.content else _begins_line(text, span.start)
         spared = whole and _begins_line(text, span.end)
-        touched = range(first, last + grown + (0 if spared else 1))
-        above = {line for line in marks if line < first}
-        below = {line + grown for line in marks if line > last or (spared and line == last)}
-        marks = above | below | set(touched)
-        text = text[: span.start] + span.content + text[span.end :]
-    return text, frozenset(marks)
+        while above and (above[-1] > last or (spared and above[-1] == last)):
+            below.append(above.pop() - grown)
+        while above and above[-1] >= first:
+            above.pop()
+        grown += more
+        below += [line - grown for line in range(last + more - spared, first - 1, -1)]
+        kept += [text[span.end : end], span.content]
+        end = span.start
+    kept.append(text[:end])
+    return "".join(reversed(kept)), frozenset({*above, *(line + grown for line in below)})
 
 
 def _begins_line(text: str, offset: int) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from telling import Story, finding, section, verdict
+
+from deploy.machine import machine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -142,3 +146,23 @@ async def test_a_file_that_was_shown_in_part_is_named_beside_the_consensus(story
     await story.opens(BASE, {"app.py": hidden})
     end = await story.reviewed()
     assert end.check.title == "Consensus: nothing to fix; read in part: app.py"
+
+
+@pytest.mark.threat("T23", 97)
+async def test_what_ruff_never_saw_is_named_beside_its_consensus(tmp_path: Path) -> None:
+    """Names that a disk or a reader does not take, and a part that is cut: lint has read none of it, and says so."""
+    code = "import os\nos.system('true')\n"
+    odd = {"a\x7f.py": code, "b\u202e.py": code, "CLAUDE.md/c.py": code}
+    cut = {"d.py": "x = 2\n" * 8_000 + "if x == None: pass\n"}
+    ends = []
+    async with machine(tmp_path / "machine", reviewer="lint", author="lint") as made:
+        for name, change in (("all", odd), ("most", odd | cut | {"app.py": "x = 2\n"})):
+            repo = await made.github.create_repository(f"you/{name}")
+            story = Story(made, tmp_path / "none.json", tmp_path / "briefs", repo)
+            await story.opens(BASE, change)
+            ends.append(await story.reviewed())
+    nothing, end = ends
+    assert (nothing.state.status, nothing.check.conclusion) == ("nothing-to-review", "skipped")
+    title = "Consensus: nothing to fix; not all read: CLAUDE.md/c.py, a\\x7f.py, b\\u202e.py and d.py"
+    assert (end.check.conclusion, end.check.title) == ("success", title)
+    assert "Coverage: 2 of 5 changed files read. " in (end.check.summary or "")

@@ -96,6 +96,43 @@ async def test_a_change_that_the_reviewer_cannot_read_at_all_is_never_green(chan
     assert ended.value.reason == "lint reads *.py or *.pyi only, and none changed"
 
 
+ODD = {"odd\x7f.py": "o = 1\n", "odd\u202e.py": "o = 2\n", ".claude/odd.py": "o = 3\n"}
+NOT_READ = {
+    "odd\\x7f.py": ("skipped", "control characters in its name"),
+    "odd\\u202e.py": ("skipped", "its name cannot be shown as it is"),
+    ".claude/odd.py": ("skipped", "configuration of an agent or a hook"),
+    "link.py": ("skipped", "a link"),
+}
+
+
+@pytest.mark.threat("T23", 97)
+async def test_what_lint_leaves_out_is_not_said_to_be_read(change: Change) -> None:
+    (change.repo / "link.py").symlink_to("/etc/passwd")
+    head = write(change.repo, ODD | {"cut.py": "x = 1\n" * 9_000, "b.py": "x = 1\n"}, "more")
+    git(change.repo, "update-ref", "refs/pull/1/head", head)
+    task = await check_out(make_run(head), change.source, change.mirror, change.folder, reviewer=AGENTS["lint"])
+    assert {file.path: (file.coverage, file.why) for file in task.files} == NOT_READ | {
+        "app.py": ("read", ""),
+        "b.py": ("read", ""),
+        "cut.py": ("cut", "at 40 kB"),
+    }
+
+
+@pytest.mark.threat("T23", 97)
+async def test_a_change_of_which_lint_leaves_out_all_is_never_green(change: Change) -> None:
+    git(change.repo, "checkout", "--quiet", "-b", "odd", "main")
+    (change.repo / "link.py").symlink_to("/etc/passwd")
+    head = write(change.repo, ODD, "only that")
+    git(change.repo, "update-ref", "refs/pull/1/head", head)
+    with pytest.raises(Ended) as ended:
+        await check_out(make_run(head), change.source, change.mirror, change.folder, reviewer=AGENTS["lint"])
+    assert ended.value.status is Status.NOTHING_TO_REVIEW
+    assert ended.value.reason == (
+        "lint can read no changed *.py or *.pyi file (a link, configuration of an agent or a hook, "
+        "control characters in its name, its name cannot be shown as it is)"
+    )
+
+
 @pytest.mark.threat("T14", 92, 93, 107)
 async def test_a_task_tells_what_is_not_in_the_tree_and_what_the_base_branch_says(change: Change) -> None:
     git(change.repo, "checkout", "--quiet", "main")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.debate.findings import Severity
 from worker.process import run
-from worker.ruff import Fix, Hit, Ruff, Span, clash, edited, is_regular, plain_text, spans
+from worker.ruff import Fix, Hit, Ruff, Span, clash, edited, is_regular, line_starts, plain_text, spans
 
 # ---- Answers --------------------------------------------------------------------------------------------------------
 
@@ -85,15 +85,15 @@ def fix(*edits: tuple[tuple[int, int], tuple[int, int], str]) -> Fix:
 
 
 def test_places_are_characters_of_lines() -> None:
-    text = "é😀x\ny\n"
-    assert spans(text, fix(((1, 3), (1, 4), "z"))) == {Span(2, 3, "z")}
-    assert spans(text, fix(((2, 1), (3, 1), ""))) == {Span(4, 6, "")}
+    starts = line_starts("é😀x\ny\n")
+    assert spans(starts, fix(((1, 3), (1, 4), "z"))) == {Span(2, 3, "z")}
+    assert spans(starts, fix(((2, 1), (3, 1), ""))) == {Span(4, 6, "")}
 
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0), (1, 6), (4, 1), (9, 9)])
 def test_a_place_beside_the_text_is_refused(place: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="beside"):
-        spans("é😀x\ny\n", fix((place, place, "z")))
+        spans(line_starts("é😀x\ny\n"), fix((place, place, "z")))
 
 
 def test_edits_clash_where_they_touch_the_same_characters() -> None:
@@ -101,7 +101,9 @@ def test_edits_clash_where_they_touch_the_same_characters() -> None:
     assert clash(one, [Span(4, 6, "")])
     assert clash(one, [Span(2, 2, "x")])
     assert clash(one, [Span(3, 4, "")])
-    assert not clash(one, [Span(5, 7, ""), Span(0, 2, "")])
+    assert not clash(one, [Span(0, 2, ""), Span(5, 7, "")])
+    assert clash([Span(2, 5, ""), Span(4, 6, "")], [])
+    assert clash([Span(2, 2, "x"), Span(2, 2, "y")], [])
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,56 @@ def test_a_marked_line_that_no_edit_touches_stays_marked(text: str, data: st.Dat
         lines[mark - 1] for mark in sorted(marks) if mark <= first or mark > len(lines) - (len(before) - last - 1)
     ]
     assert untouched == kept
+
+
+@st.composite
+def texts_with_edits(draw: st.DrawFn) -> tuple[str, list[Span]]:
+    """Draw a text and edits of it that do not clash, in their order."""
+    text = draw(st.text(alphabet="ab\n", max_size=30))
+    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    contents = draw(st.lists(st.text(alphabet="x\n", max_size=3), min_size=6, max_size=6))
+    pairs = zip(places[::2], places[1::2], contents, strict=False)
+    edits: list[Span] = []
+    for start, end, content in pairs:
+        if not clash([Span(start, end, content)], edits):
+            edits.append(Span(start, end, content))
+    return text, edits
+
+
+@example(("a\nb\nc\nd\n", [Span(0, 2, ""), Span(4, 6, "x\ny\n")]), frozenset({2, 4}))
+@given(texts_with_edits(), st.frozensets(st.integers(1, 31)))
+def test_edits_at_once_are_the_same_edits_one_after_the_other(
+    drawn: tuple[str, list[Span]], marks: frozenset[int]
+) -> None:
+    text, edits = drawn
+    lines = frozenset(mark for mark in marks if mark <= text.count("\n") + 1)
+    after = text, lines
+    for edit in reversed(edits):
+        after = edited(after[0], [edit], lines=after[1])
+    assert edited(text, edits, lines=lines) == after
+
+
+@example(("a" * 9, [Span(2, 6, "")]), 3, 1)
+@example(("a" * 9, [Span(2, 6, "")]), 1, 3)
+@given(texts_with_edits(), st.integers(0, 30), st.integers(0, 9))
+def test_only_a_neighbour_can_clash(drawn: tuple[str, list[Span]], start: int, length: int) -> None:
+    _, edits = drawn
+    new = Span(start, start + length, "")
+    touching = (each for each in edits if new.start == each.start or (new.start < each.end and each.start < new.end))
+    assert clash([new], edits) == any(touching)
+
+
+def test_as_many_edits_as_a_large_file_has_lines() -> None:
+    """For each edit only its own place is looked at: the whole file every time, and this test would take minutes."""
+    text = 'x = f""\n' * 40_000
+    starts = line_starts(text)
+    chosen: list[Span] = []
+    for row in range(1, 40_001):
+        places = spans(starts, fix(((row, 5), (row, 6), "")))
+        assert not clash(places, chosen)
+        chosen += places
+    every = frozenset(range(1, 40_001))
+    assert edited(text, chosen, lines=every) == ('x = ""\n' * 40_000, every)
 
 
 @pytest.mark.parametrize("raw", [b"a\r\n", b"\xff", b"\xef\xbb\xbfa\n"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,9 +19,23 @@ from typing import NoReturn
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worker.added import Change, added_lines
+from worker.debate.brief import mark
 from worker.debate.findings import TITLE_LIMIT, Severity
 from worker.debate.flow import TurnFailed
-from worker.ruff import SYNTAX, Hit, Ruff, Span, clash, edited, is_regular, plain_text, spans
+from worker.ruff import (
+    SYNTAX,
+    UNREAD,
+    Hit,
+    Ruff,
+    Span,
+    by_start,
+    clash,
+    edited,
+    is_regular,
+    line_starts,
+    plain_text,
+    spans,
+)
 from worker.turn import Run, TurnReply, TurnRequest
 
 FOR_A_PERSON = "no automatic fix: for a person"
@@ -31,6 +46,8 @@ SYNTAX_ERROR = "Syntax error"
 """How the title of a finding begins about a file that does not parse."""
 OPEN_AT_ONCE = 100
 """Findings that are open at one time. A verdict holds 200: as many again can be closed in the same one."""
+NAMED = 20
+"""Lines of one finding that are named; the others are counted."""
 PASSES = 10
 """Passes of the author over its files: an edit that stands in another's way is made in the next pass."""
 
@@ -41,6 +58,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
         return TurnReply('{"cruxes": []}')
     ledger = _ledger(request.brief)
     change = _read(request.notes / "change.diff")
+    ledger = _placed(ledger, change)
     linter = Ruff(request.tree, run, seconds=request.seconds)
     if request.editing:
         return TurnReply(await _answer(linter, change, findings=ledger.open))
@@ -51,7 +69,7 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
 
 
 class _Known(BaseModel):
-    """A finding of the ledger, as far as it matters here."""
+    """A finding of the ledger, as far as it matters here. A long ledger holds fewer words of it, and its mark."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -59,19 +77,18 @@ class _Known(BaseModel):
     title: str
     severity: str
     location: str
-    issue: str
-    suggestion: str
+    issue: str = ""
+    suggestion: str = ""
     status: str
     disposition: str | None
-    said: str
+    said: str = ""
+    mark: str = ""
+    path: str = ""
+    """Known once the change is."""
 
     @property
-    def path(self) -> str:
-        return re.sub(r":\d+(-\d+)?$", "", self.location)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.path, self.title
+    def key(self) -> str:
+        return self.mark or mark(self.title, self.location)
 
 
 class _Ledger(BaseModel):
@@ -81,6 +98,8 @@ class _Ledger(BaseModel):
 
     next_id: str
     findings: tuple[_Known, ...]
+    settled_without_a_fix: tuple[str, ...] = ()
+    """Marks of findings that found no room."""
 
     @property
     def open(self) -> tuple[_Known, ...]:
@@ -96,6 +115,18 @@ def _ledger(brief: str) -> _Ledger:
         _fail("the brief for lint holds no ledger that can be read")
 
 
+def _placed(ledger: _Ledger, change: Change) -> _Ledger:
+    """Return the ledger with the path of each finding that is about a file of the change."""
+    paths = {_path_of(mark("", path)): path for path in change.lines}
+    found = (each.model_copy(update={"path": paths.get(_path_of(each.key), "")}) for each in ledger.findings)
+    return ledger.model_copy(update={"findings": tuple(found)})
+
+
+def _path_of(key: str) -> str:
+    """Return the half of a mark that is the path's."""
+    return key[: len(key) // 2]
+
+
 def _read(diff: Path) -> Change:
     try:
         return added_lines(diff.read_bytes(), ENDINGS)
@@ -108,7 +139,8 @@ def _read(diff: Path) -> Change:
 
 def _title(hit: Hit) -> str:
     """Return a hit's title. Hits of one file with the same title are one finding, in this round and in later ones."""
-    title = f"{SYNTAX_ERROR}: {hit.words}" if hit.rule == SYNTAX else f"{hit.rule} {hit.words}"
+    rule = {SYNTAX: f"{SYNTAX_ERROR}: ", UNREAD: ""}.get(hit.rule, f"{hit.rule} ")
+    title = f"{rule}{hit.words}"
     if len(title) <= TITLE_LIMIT:
         return title
     cut = title[: TITLE_LIMIT - 1]
@@ -118,16 +150,17 @@ def _title(hit: Hit) -> str:
     return f"{words if len(words) > TITLE_LIMIT // 2 else cut}…"
 
 
-def _grouped(hits: dict[str, list[Hit]], lines: dict[str, frozenset[int]]) -> dict[tuple[str, str], list[Hit]]:
-    """Return the hits on changed lines, by path and title."""
+def _grouped(hits: dict[str, list[Hit]], lines: dict[str, frozenset[int]]) -> dict[str, list[Hit]]:
+    """Return the hits on changed lines, by the mark of their path and title."""
     groups: dict[tuple[str, str], list[Hit]] = {}
     for path, found in hits.items():
         changed = lines.get(path, frozenset())
         # What a line leaves open is often noticed on the next one, and leads to more errors that are none.
         errors = [hit for hit in found if hit.rule == SYNTAX and {hit.row, hit.row - 1} & changed]
-        for hit in (*errors[:1], *(hit for hit in found if hit.rule != SYNTAX and hit.row in changed)):
-            groups.setdefault((path, _title(hit)), []).append(hit)
-    return groups
+        others = (hit for hit in found if hit.rule == UNREAD or (hit.rule != SYNTAX and hit.row in changed))
+        for hit in (*errors[:1], *others):
+            groups.setdefault((_title(hit), path), []).append(hit)
+    return {mark(title, path): group for (title, path), group in groups.items()}
 
 
 def _unparsed(hits: list[Hit]) -> bool:
@@ -140,24 +173,23 @@ def _unparsed(hits: list[Hit]) -> bool:
 
 async def _review(linter: Ruff, change: Change, *, ledger: _Ledger) -> str:
     """Return the verdict: open findings judged anew, and what the changed lines hold besides."""
-    hits = await linter.check(sorted({*change.lines, *(finding.path for finding in ledger.open)}))
-    if not hits and linter.unread and not [path for path in change.lines if path not in linter.unread]:
+    hits = await linter.check(sorted(change.lines))
+    if not ledger.findings and linter.unread and linter.unread >= change.lines.keys():
         _fail("ruff could read no file of the change")
     groups = _grouped(hits, change.lines)
     dark = linter.unread | {path for path, found in hits.items() if _unparsed(found)}
     old = [_judged(finding, still=finding.key in groups, dark=dark) for finding in ledger.open]
     settled = {finding.key for finding in ledger.findings if finding.status != "fixed"}
-    new = {key: group for key, group in groups.items() if key not in settled}
-    ranked = sorted(
-        new.items(), key=lambda each: (list(Severity).index(each[1][0].severity), each[0][0], each[1][0].row)
-    )
+    settled.update(ledger.settled_without_a_fix)
+    new = [(linter.path_of(group[0]), group) for key, group in groups.items() if key not in settled]
+    ranked = sorted(new, key=lambda each: (list(Severity).index(each[1][0].severity), each[0], each[1][0].row))
     left = [finding for finding, _ in old if finding["status"] == "open"]
     room = max(0, OPEN_AT_ONCE - len(left))
     reasons = await linter.reasons() if new else {}
     number = int(re.sub(r"\D", "", ledger.next_id) or 1)
     raised = [
         _raised(f"F{number + at}", path, group=group, why=reasons.get(group[0].rule, ""))
-        for at, ((path, _), group) in enumerate(ranked[:room])
+        for at, (path, group) in enumerate(ranked[:room])
     ]
     verdict = {
         "approved": not left and not raised,
@@ -180,14 +212,15 @@ def _judged(finding: _Known, *, still: bool, dark: set[str]) -> tuple[dict[str, 
         status, answer = "resolved", f"`{finding.id}` is conceded: ruff has no safe edit for it, so a person decides."
     elif disputed or finding.disposition == "disputed (gate)":
         answer = f"`{finding.id}` stays open: ruff still reports it, and cannot weigh an argument."
-    told = finding.model_dump(include={"id", "title", "severity", "location", "issue", "suggestion"})
-    return {**told, "status": status}, answer
+    told = finding.model_dump(include={"id", "title", "severity", "location", "suggestion"})
+    return {**told, "issue": finding.issue or finding.title, "status": status}, answer
 
 
 def _raised(finding_id: str, path: str, *, group: list[Hit], why: str) -> dict[str, str]:
     """Return a new finding: one for all hits of the same words in a file."""
     first, rows = group[0], sorted({hit.row for hit in group})
-    also = f" Also on line{'s' if len(rows) > 2 else ''} {_listed(map(str, rows[1:]))}." if len(rows) > 1 else ""
+    named = [*map(str, rows[1:NAMED]), *([f"{len(rows) - NAMED} more"] if len(rows) > NAMED else [])]
+    also = f" Also on line{'s' if len(rows) > 2 else ''} {_listed(named)}." if named else ""
     suggestion = f"{first.fix.message}." if first.fix and first.fix.message else ""
     if suggestion and not first.safe:
         suggestion = f"{suggestion} Ruff does not call that edit safe."
@@ -213,8 +246,8 @@ def _summary(change: Change, *, findings: int, later: int, unread: Iterable[str]
         told = f"{what} open on {where}."
     if later:
         told += f" {later} more will be raised once these are settled."
-    if dark := sorted({*change.unread, *unread}):
-        told += f" Not read: {_listed(ascii(path) for path in dark)}."
+    if dark := [f"'{path}'" for path in sorted({*change.unread, *unread})]:
+        told += f" Not read: {_listed(dark)}."
     return told
 
 
@@ -227,7 +260,7 @@ class _Work:
 
     lines: dict[str, frozenset[int]]
     """The changed lines, as they are numbered now."""
-    made: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    made: dict[str, Counter[str]] = field(default_factory=dict)
     """For each finding the edits that were made for it: ruff's word for the edit, and how often."""
     shut: dict[str, str] = field(default_factory=dict)
     """Files that ruff could edit and that were left alone, with the reason."""
@@ -239,7 +272,7 @@ class _Before:
 
     raw: bytes
     lines: frozenset[int]
-    made: tuple[tuple[tuple[str, str], str], ...]
+    made: tuple[tuple[str, str], ...]
 
 
 async def _answer(linter: Ruff, change: Change, *, findings: tuple[_Known, ...]) -> str:
@@ -273,7 +306,7 @@ async def _answer(linter: Ruff, change: Change, *, findings: tuple[_Known, ...])
     return "\n".join([intro, "", *(f"- `{each}` **{word}**: {text}" for each, (word, text) in words.items())]) + "\n"
 
 
-def _edit(tree: Path, path: str, *, hits: list[Hit], wanted: set[tuple[str, str]], work: _Work) -> _Before | None:
+def _edit(tree: Path, path: str, *, hits: list[Hit], wanted: set[str], work: _Work) -> _Before | None:
     """Make the safe edits of wanted findings in one file; return what it was, or None where nothing was to be done."""
     fixes = [
         (key, hit.safe)
@@ -286,12 +319,16 @@ def _edit(tree: Path, path: str, *, hits: list[Hit], wanted: set[tuple[str, str]
     raw = (tree / path).read_bytes()
     try:
         text = plain_text(raw)
-        chosen: set[Span] = set()
-        made: list[tuple[tuple[str, str], str]] = []
+        starts = line_starts(text)
+        chosen: list[Span] = []
+        known: set[Span] = set()
+        made: list[tuple[str, str]] = []
         for key, fix in fixes:
-            places = spans(text, fix)
-            if places <= chosen or not clash(places, chosen):
-                chosen |= places
+            places = spans(starts, fix)
+            if places <= known or not clash(places, chosen):
+                for place in places - known:
+                    insort(chosen, place, key=by_start)
+                known |= places
                 made.append((key, fix.message or "edited as ruff proposes"))
         after, lines = edited(text, chosen, lines=work.lines[path])
     except ValueError as error:

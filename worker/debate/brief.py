@@ -6,6 +6,8 @@ budget, and with a word about what was cut.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from importlib.resources import files
@@ -86,9 +88,9 @@ def ledger_block(record: Record, next_free: str) -> str:
     Above `LEDGER_BUDGET` words are cut, and say so; no open finding is lost.
     """
     body, number = "", len(ledger(record))
-    for shorter, findings in enumerate(_ever_shorter(record)):
-        left = number - len(findings)
-        told = {"next_id": next_free, "findings": findings} | ({"settled_and_left_out": left} if left else {})
+    for shorter, held in enumerate(_ever_shorter(record)):
+        left = number - len(held["findings"])
+        told = {"next_id": next_free} | held | ({"settled_and_left_out": left} if left else {})
         # A run of backticks inside a JSON string would end the fence; JSON can spell them without changing the value.
         body = json.dumps(told, ensure_ascii=False, indent=None if shorter else 1).replace("```", _SPELT)
         if len(body.encode()) <= LEDGER_BUDGET:
@@ -102,14 +104,34 @@ CUTS = (2000, 500, 100)
 _WORDS = ("issue", "suggestion", "said")
 
 
-def _ever_shorter(record: Record) -> list[list[dict[str, Any]]]:
-    """Return the findings whole, then with fewer words and none for what is settled, at last the open ones' titles."""
+def _ever_shorter(record: Record) -> list[dict[str, Any]]:
+    """Return the findings whole, then with fewer words and none for what is settled, at last the open ones' titles.
+
+    What is cut has a mark, and so has what was settled without a fix: no seat has to take it for something new.
+    """
     said = {position.id: position.text for each in record.rounds if each.section for position in each.section.positions}
     whole = [_told(entry, said.get(entry.id, "")) for entry in ledger(record)]
-    still = [each for each in whole if each["status"] == State.OPEN]
-    titles = [each | {name: _gist(each[name]) for name in ("title", "location")} for each in still]
-    nothing = dict.fromkeys(_WORDS, "")
-    return [whole, *([_shortened(each, size) for each in whole] for size in CUTS), [each | nothing for each in titles]]
+    marked = [each | {"mark": mark(each["title"], each["location"])} for each in whole]
+    still = [each for each in marked if each["status"] == State.OPEN]
+    gists = [each | {name: _gist(each[name]) for name in ("title", "location", "said")} for each in still]
+    kept = [each["mark"] for each in marked if each["status"] not in {State.OPEN, State.FIXED}]
+    return [
+        {"findings": whole},
+        *({"findings": [_shortened(each, size) for each in marked]} for size in CUTS),
+        {"findings": [_without(each, "issue", "suggestion") for each in gists], "settled_without_a_fix": kept},
+        {"findings": [_without(each, *_WORDS) for each in gists]},
+    ]
+
+
+def mark(title: str, location: str) -> str:
+    """Return what tells a finding from others, however its words are cut: half for its path and half for its title."""
+    halves = (re.sub(r":\d+(-\d+)?$", "", location), title)
+    digests = (hashlib.sha256(visible(each).encode()).digest() for each in halves)
+    return "".join(base64.urlsafe_b64encode(each[:6]).decode() for each in digests)
+
+
+def _without(told: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name not in names}
 
 
 def _shortened(told: dict[str, Any], size: int) -> dict[str, Any]:

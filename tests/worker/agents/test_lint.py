@@ -12,7 +12,7 @@ import pytest
 
 from worker.agents import TurnRequest, lint
 from worker.debate.codecs import CruxCodec
-from worker.debate.findings import Word
+from worker.debate.findings import State, Word
 from worker.debate.flow import TurnFailed
 from worker.process import Finished, Program, run
 
@@ -61,6 +61,16 @@ async def test_hits_of_the_same_words_in_a_file_are_one_finding(debate: Debate) 
     verdict = await debate.review()
     assert [finding.location for finding in verdict.findings] == ["a.py:1", "b.py:1"]
     assert "Also on lines 2 and 4." in verdict.findings[0].issue
+
+
+async def test_the_lines_of_one_finding_are_named_up_to_a_number(debate: Debate) -> None:
+    debate.begin({}, {"a.py": 'f""\n' * 3_000, "b.py": 'x = f""\n' * 21})
+    issues = {f"{each.location} {each.title.split()[0]}": each.issue for each in (await debate.review()).findings}
+    assert (
+        "Also on lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 and 2980 more. "
+        in (issues["a.py:1 F541"])
+    )
+    assert "19, 20 and 1 more. " in issues["b.py:1 F541"]
 
 
 async def test_the_gravest_come_first_and_a_file_that_does_not_parse_has_one_finding(debate: Debate) -> None:
@@ -144,7 +154,7 @@ async def test_paths_that_are_no_printable_utf8_are_named_and_left_out(debate: D
     )
     verdict = await debate.review()
     assert [finding.location for finding in verdict.findings] == ["a.py:1"]
-    assert verdict.summary.endswith("Not read: 'lat\\ufffd.py' and 'line\\nbreak.py'.")
+    assert verdict.summary.endswith(r"Not read: 'lat\xe9.py' and 'line\x0abreak.py'.")
 
 
 async def test_symlinks_are_not_followed(debate: Debate, tmp_path: Path) -> None:
@@ -171,8 +181,8 @@ async def test_a_path_that_leads_out_of_the_tree_is_not_read(debate: Debate, tmp
     assert json.loads(reply.text)["approved"]
 
 
-@pytest.mark.parametrize("rest", [b"", b"@@ -1 +1,9 @@\n+import os\n", b"@@ nonsense @@\n", b"@@ -1 +1 @@\n\xff\x00\n"])
-async def test_a_diff_that_breaks_off_is_told(debate: Debate, tmp_path: Path, rest: bytes) -> None:
+@pytest.mark.parametrize("rest", [b"", b"@@ nonsense @@\n", b"@@ -1 +1 @@\n\xff\x00\n"])
+async def test_a_diff_that_makes_no_sense_is_told(debate: Debate, tmp_path: Path, rest: bytes) -> None:
     debate.begin({}, {"a.py": "import os\n"})
     debate.diff()
     place = tmp_path / "notes" / "change.diff"
@@ -248,8 +258,27 @@ async def test_one_file_that_crashes_ruff_takes_no_other_with_it(debate: Debate)
         return Finished(None, b"", b"", cut=True) if "./c.py" in spec.argv else await run(spec)
 
     reply = json.loads((await lint.take_turn(debate.request(editing=False), fragile)).text)
-    assert [finding["location"] for finding in reply["findings"]] == [f"{name}.py:1" for name in "abde"]
+    assert [(each["location"], each["severity"], each["title"].split()[0]) for each in reply["findings"]] == [
+        ("c.py:1", "major", "Ruff"),
+        *((f"{name}.py:1", "minor", "F401") for name in "abde"),
+    ]
     assert reply["summary"].endswith("Not read: 'c.py'.")
+
+
+@pytest.mark.threat("T23", 97)
+async def test_a_file_that_ruff_cannot_check_is_left_to_a_person(debate: Debate) -> None:
+    """One with more hits than a program may print: it is not passed over, and the others are fixed as ever."""
+    debate.begin({}, {"a.py": "import os\n", "big.py": "x == None\n" * 9_000})
+    assert [each.title for each in (await debate.review()).findings] == [
+        "Ruff cannot check this file: it fails, or finds too much",
+        "F401 `os` imported but unused",
+    ]
+    await debate.answer()
+    assert (await debate.review()).approved
+    assert {each.location: each.state for each in debate.standing().values()} == {
+        "big.py:1": State.CONCEDED,
+        "a.py:1": State.FIXED,
+    }
 
 
 async def test_a_ruff_that_does_not_end_is_a_timeout(debate: Debate) -> None:

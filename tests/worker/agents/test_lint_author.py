@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from worker.agents import lint
+from worker.debate.brief import LEDGER_BUDGET
 from worker.debate.findings import State, Word
 from worker.process import Finished, Program, run
 
@@ -175,6 +176,23 @@ async def test_a_finding_of_somebody_else_is_for_a_person(debate: Debate) -> Non
     debate.record = replace(debate.record, rounds=(replace(debate.record.rounds[0], verdict=other),))
     section = await debate.answer()
     assert section.positions[0].text == "no automatic fix: for a person."
+
+
+@pytest.mark.parametrize(("line", "state"), [("import os\n", State.FIXED), ("def f(x=[]): pass\n", State.CONCEDED)])
+async def test_findings_are_known_again_though_the_ledger_is_too_long_for_their_words(
+    debate: Debate, line: str, state: State
+) -> None:
+    """Long paths of one beginning, in more findings than are open at once: each is raised once, and settled."""
+    debate.begin({}, {f"{'v' * 200}{number}.py": line for number in range(230)})
+    for _ in range(3):
+        assert not (await debate.review()).approved
+        section = await debate.answer()
+        assert {position.word for position in section.positions} == {
+            Word.FIXED if state is State.FIXED else Word.DISPUTED
+        }
+    assert (await debate.review()).approved
+    assert len(debate.request(editing=False).brief) < LEDGER_BUDGET + 100
+    assert [entry.state for entry in debate.standing().values()] == [state] * 230
 
 
 async def test_lint_in_both_seats_always_ends(debate: Debate) -> None:
