@@ -279,7 +279,8 @@ async def _tell(told: Told, source: Source, wish: Wish) -> None:
         return
     if not wish.as_json:
         _print(told.comment or f"**{told.check['title']}**\n\n{told.check['summary']}")
-    first = 0 if result.kept else 1  # which is followed by a command, and says again what it took
+    # Where the branch was brought in, the first line says so; else it only repeats what `plain_end` told.
+    first = 0 if result.kept else 1
     for text in (plain_end(result), *map(str, taking(result)[first:])):
         sys.stderr.write(f"{text}\n")
 

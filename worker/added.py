@@ -41,12 +41,12 @@ def added_lines(raw: bytes, endings: tuple[str, ...]) -> Change:
         raw_path = _unquoted(name[1]) if name else b""
         if not at or not raw_path.startswith(b"b/") or not raw_path.endswith(wanted):
             continue
-        path, added = raw_path[2:].decode("utf-8", "replace"), _added(hunks.decode("latin-1"))
+        path = shown(raw_path[2:])
         if _LINK.search(header):
-            unread[shown(raw_path[2:])] = LINK
-        elif not path.isprintable() or path != visible(path) or "\N{REPLACEMENT CHARACTER}" in path:
-            unread[shown(raw_path[2:])] = ODD_NAME
-        elif added is None:
+            unread[path] = LINK
+        elif path.encode() != raw_path[2:] or path != visible(path):
+            unread[path] = ODD_NAME
+        elif (added := _added(hunks.decode("latin-1"))) is None:
             unread[path] = NONSENSE
         else:
             lines[path] = added

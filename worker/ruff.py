@@ -107,7 +107,7 @@ class Hit(_Answer):
             return Severity.BLOCKING
         if self.rule in TIDY or self.rule.startswith("E"):
             return Severity.MINOR
-        return Severity.MAJOR if self.rule.startswith(("F", "B", "PLE", UNREAD)) else Severity.NIT
+        return Severity.MAJOR if self.rule.startswith(("F", "B", "PLE")) or self.rule == UNREAD else Severity.NIT
 
     @property
     def safe(self) -> Fix | None:
@@ -124,7 +124,7 @@ class Ruff:
     def __init__(self, tree: Path, run: Callable[[Program], Awaitable[Finished]], *, seconds: float) -> None:
         self.tree = tree.resolve()
         self.unread: set[str] = set()
-        """Files of which ruff could say nothing: each has one hit, of the rule UNREAD."""
+        """Files of which ruff could say nothing. The call that found it out returned one hit of each, of rule UNREAD."""
         self._run, self._seconds = run, seconds
 
     async def check(self, paths: Sequence[str]) -> dict[str, list[Hit]]:

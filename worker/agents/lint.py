@@ -57,12 +57,12 @@ async def take_turn(request: TurnRequest, run: Run) -> TurnReply:
     if request.schema is not None and "cruxes" in request.schema["properties"]:
         return TurnReply('{"cruxes": []}')
     ledger = _ledger(request.brief)
-    change = _read(request.notes / "change.diff")
-    ledger = _placed(ledger, change)
+    change, partly = _read(request.notes)
+    ledger = _placed(ledger, {*change.lines, *partly})
     linter = Ruff(request.tree, run, seconds=request.seconds)
     if request.editing:
         return TurnReply(await _answer(linter, change, findings=ledger.open))
-    return TurnReply(await _review(linter, change, ledger=ledger))
+    return TurnReply(await _review(linter, change, partly=partly, ledger=ledger))
 
 
 # ---- What the brief and the diff say --------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class _Known(BaseModel):
     said: str = ""
     mark: str = ""
     path: str = ""
-    """Known once the change is."""
+    """Its file, if the change has it; set by `_placed`."""
 
     @property
     def key(self) -> str:
@@ -115,9 +115,9 @@ def _ledger(brief: str) -> _Ledger:
         _fail("the brief for lint holds no ledger that can be read")
 
 
-def _placed(ledger: _Ledger, change: Change) -> _Ledger:
-    """Return the ledger with the path of each finding that is about a file of the change."""
-    paths = {_path_of(mark("", path)): path for path in change.lines}
+def _placed(ledger: _Ledger, changed: set[str]) -> _Ledger:
+    """Return the ledger with the path of each finding that is about a changed file."""
+    paths = {_path_of(mark("", path)): path for path in changed}
     found = (each.model_copy(update={"path": paths.get(_path_of(each.key), "")}) for each in ledger.findings)
     return ledger.model_copy(update={"findings": tuple(found)})
 
@@ -127,11 +127,14 @@ def _path_of(key: str) -> str:
     return key[: len(key) // 2]
 
 
-def _read(diff: Path) -> Change:
+def _read(notes: Path) -> tuple[Change, set[str]]:
+    """Return the lines that the change adds, and the files whose part of the diff is not whole."""
     try:
-        return added_lines(diff.read_bytes(), ENDINGS)
+        change = added_lines((notes / "change.diff").read_bytes(), ENDINGS)
+        rows = (line.split("\t") for line in (notes / "files.txt").read_text("utf-8").splitlines())
     except OSError as error:
         _fail(f"the change cannot be read ({error.strerror})")
+    return change, {*change.unread, *(row[1] for row in rows if len(row) == 4 and row[3] != "read")}
 
 
 # ---- Findings ------------------------------------------------------------------------------------------------------
@@ -163,22 +166,28 @@ def _grouped(hits: dict[str, list[Hit]], lines: dict[str, frozenset[int]]) -> di
     return {mark(title, path): group for (title, path), group in groups.items()}
 
 
-def _unparsed(hits: list[Hit]) -> bool:
-    """Return whether a file does not parse: then most rules are silent, and silence says nothing."""
-    return any(hit.rule == SYNTAX for hit in hits)
+def _silent(hits: list[Hit]) -> bool:
+    """Return whether ruff could not check a file in full: then a rule's silence says nothing."""
+    return any(hit.rule in {SYNTAX, UNREAD} for hit in hits)
 
 
 # ---- The reviewer ---------------------------------------------------------------------------------------------------
 
 
-async def _review(linter: Ruff, change: Change, *, ledger: _Ledger) -> str:
-    """Return the verdict: open findings judged anew, and what the changed lines hold besides."""
-    hits = await linter.check(sorted(change.lines))
+async def _review(linter: Ruff, change: Change, *, partly: set[str], ledger: _Ledger) -> str:
+    """Return the verdict: open findings judged anew, and what the changed lines hold besides.
+
+    `partly`: files that the diff does not show whole. A finding about one of them is settled when none of its lines has
+    the hit any more.
+    """
+    doubtful = partly & {finding.path for finding in ledger.open}
+    hits = await linter.check(sorted({*change.lines, *doubtful}))
     if not ledger.findings and linter.unread and linter.unread >= change.lines.keys():
         _fail("ruff could read no file of the change")
     groups = _grouped(hits, change.lines)
-    dark = linter.unread | {path for path, found in hits.items() if _unparsed(found)}
-    old = [_judged(finding, still=finding.key in groups, dark=dark) for finding in ledger.open]
+    there = {*groups, *(mark(_title(hit), path) for path in doubtful for hit in hits.get(path, ()))}
+    dark = {path for path, found in hits.items() if _silent(found)}
+    old = [_judged(finding, still=finding.key in there, dark=dark) for finding in ledger.open]
     settled = {finding.key for finding in ledger.findings if finding.status != "fixed"}
     settled.update(ledger.settled_without_a_fix)
     new = [(linter.path_of(group[0]), group) for key, group in groups.items() if key not in settled]
@@ -288,7 +297,7 @@ async def _answer(linter: Ruff, change: Change, *, findings: tuple[_Known, ...])
             break
         fresh = await linter.check(sorted(before))
         for path, each in before.items():
-            if _unparsed(fresh.get(path, [])) and not _unparsed(hits[path]):
+            if _silent(fresh.get(path, [])) and not _silent(hits[path]):
                 _undo(linter.tree, path, before=each, work=work)
             else:
                 hits[path] = fresh.get(path, [])
@@ -343,7 +352,7 @@ def _edit(tree: Path, path: str, *, hits: list[Hit], wanted: set[str], work: _Wo
 
 
 def _undo(tree: Path, path: str, *, before: _Before, work: _Work) -> None:
-    """Put a file back that did not parse after its edits, and leave it alone from now on."""
+    """Put a file back that ruff could not check after its edits, and leave it alone from now on."""
     _write(tree / path, before.raw)
     work.lines[path] = before.lines
     work.shut[path] = "ruff's edit would break the file"

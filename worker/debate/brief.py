@@ -6,7 +6,6 @@ budget, and with a word about what was cut.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -105,7 +104,7 @@ _WORDS = ("issue", "suggestion", "said")
 
 
 def _ever_shorter(record: Record) -> list[dict[str, Any]]:
-    """Return the findings whole, then with fewer words and none for what is settled, at last the open ones' titles.
+    """Return the ledger whole, then with ever fewer words, and at last with the open findings' titles alone.
 
     What is cut has a mark, and so has what was settled without a fix: no seat has to take it for something new.
     """
@@ -126,8 +125,7 @@ def _ever_shorter(record: Record) -> list[dict[str, Any]]:
 def mark(title: str, location: str) -> str:
     """Return what tells a finding from others, however its words are cut: half for its path and half for its title."""
     halves = (re.sub(r":\d+(-\d+)?$", "", location), title)
-    digests = (hashlib.sha256(visible(each).encode()).digest() for each in halves)
-    return "".join(base64.urlsafe_b64encode(each[:6]).decode() for each in digests)
+    return "".join(hashlib.blake2b(visible(each).encode(), digest_size=6).hexdigest() for each in halves)
 
 
 def _without(told: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -152,7 +150,7 @@ def _told(entry: LedgerEntry, said: str) -> dict[str, Any]:
 
 
 def _gist(text: str) -> str:
-    """Return the begin of a text, of known length in JSON too."""
+    """Return the beginning of a text, of known length in JSON too."""
     plain = re.sub(r"[\"\\`]", "'", quotable(text, TITLE_LIMIT))
     return plain.encode()[:TITLE_LIMIT].decode("utf-8", "ignore")
 

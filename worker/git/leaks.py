@@ -22,7 +22,7 @@ MIN_OWN = 8
 """Characters of a secret of the worker, at least: a shorter one would be found everywhere."""
 MIN_ENTROPY = 4.0
 """Bits for each character of a value that was drawn and not thought up. Hexadecimal digits never have more."""
-MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}|(?=[^0-9/]{0,60}[0-9/])(?:[A-Za-z0-9+/]{12,39}+[\s\"'`,+\\nr]{1,20}+){3}")
+MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}|(?=[^0-9]{0,60}[0-9])(?:[A-Za-z0-9+/]{12,39}+[\s\"'`,+\\nr]{1,20}+){3}")
 """What stands near the head of a private key that is one, in one line or in narrow ones; programs that read keys hold
 the head alone."""
 HEAD = 400
@@ -68,8 +68,7 @@ def find_secrets(raw: bytes, own: tuple[str, ...] = (), *, names: bool = True) -
     `own` are encodings that are sought as they stand; `names`: also values given to a name such as `password`.
     """
     text = _text(raw)
-    places = ((text.find(value), value, OWN) for value in own)
-    found = [place for place in places if place[0] >= 0]
+    found = [(at, value, OWN) for value in own if (at := text.find(value)) >= 0]
     for shape in SHAPES:
         found += [(at, value, shape.kind) for at, value in _shaped(text, shape)]
     if names:
@@ -153,7 +152,9 @@ _ASSIGNED = re.compile(
     r"(?(quote)\\{0,2}(?P=quote)|(?=[\s,;)}\]<&#\"'\\]|\Z))"
 )
 # What names something else than a secret: where a list goes on, what is public or has been made unreadable.
-_HARMLESS = re.compile(r"(?:page|next|continuation|cursor|sync|public|site|csrf|encrypted|sealed)[_-]?\Z")
+_HARMLESS = re.compile(
+    r"(?:(?:page|next|continuation|cursor|sync|csrf)[_-]?token|(?:public|encrypted|sealed)[_-]?.{5})\Z", re.DOTALL
+)
 BEFORE = 14
 """Characters before a name in which that is looked for."""
 # `https://name:password@host`, and the value of an Authorization header.
@@ -171,7 +172,8 @@ def _given(text: str) -> Iterator[tuple[int, str]]:
     for begins, pattern in ((_NAMES, _ASSIGNED), (("://",), _IN_ADDRESS), (("bearer", "basic"), _IN_HEADER)):
         for found in _matches(text, begins, pattern, lower):
             value = found["value"]
-            if _HARMLESS.search(lower[max(0, found.start() - BEFORE) : found.start()]) or _TYPED.search(value):
+            before = max(0, found.start() - BEFORE)
+            if _HARMLESS.search(lower, before, found.start() + len("token")) or _TYPED.search(value):
                 continue
             if not _invented(value) and _drawn(value) and _entropy(value.rstrip("=")) >= MIN_ENTROPY:
                 yield found.start("value"), value

@@ -133,6 +133,8 @@ def _named(rules: tuple[str, ...]) -> Callable[[str], bool]:
     All globs are followed at once, in one pass over the path: each of their places is a bit. An expression would be
     tried in ever more ways, the more stars it has.
     """
+    # Sets of places: where globs begin; where any character may pass (a star); what may be left out (two stars and a
+    # slash); where a glob has matched. `takers`: from which places a token leads on to the next.
     takers: dict[str, int] = {}
     starts = stays = skips = ends = 0
     place = 1

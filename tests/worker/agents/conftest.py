@@ -25,6 +25,8 @@ class Debate:
 
     root: Path
     record: Record = field(default_factory=Record)
+    cut: tuple[str, ...] = ()
+    """Files of the change for which the diff has no room."""
 
     @property
     def tree(self) -> Path:
@@ -55,8 +57,12 @@ class Debate:
         return subprocess.run(command, check=True, capture_output=True, cwd=self.tree).stdout
 
     def diff(self) -> None:
+        """Write the change for the agents, without what is `cut` of it."""
         self.git("add", "--all", "--intent-to-add")
-        (self.root / "notes" / "change.diff").write_bytes(self.git("diff", "--text", "--no-ext-diff"))
+        without = [f":(exclude){path}" for path in self.cut]
+        notes = self.root / "notes"
+        (notes / "change.diff").write_bytes(self.git("diff", "--text", "--no-ext-diff", "--", ".", *without))
+        (notes / "files.txt").write_text("".join(f"M\t{path}\t9\tskipped: why\n" for path in self.cut))
 
     def request(self, *, editing: bool) -> agents.TurnRequest:
         seat = "author" if editing else "reviewer"

@@ -146,7 +146,7 @@ async def test_the_program_tries_a_request_again_twice(seat: Seat) -> None:
     assert len(seat.asked) == 3
 
 
-async def test_and_no_more_and_what_it_tried_again_stands_in_the_log(seat: Seat) -> None:
+async def test_it_then_gives_up_and_logs_what_it_tried_again(seat: Seat) -> None:
     seat.model.plays([faults.server_error(), faults.overloaded(), *[faults.unavailable()] * 9])
     failed = await failure(seat)
     assert failed.kind == "transport"

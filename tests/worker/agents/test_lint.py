@@ -175,6 +175,7 @@ async def test_symlinks_are_not_followed(debate: Debate, tmp_path: Path) -> None
 async def test_a_path_that_leads_out_of_the_tree_is_not_read(debate: Debate, tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("import os\n")
     debate.begin({}, {"a.py": "x = 1\n"})
+    debate.diff()
     diff = "diff --git a/x b/x\n--- /dev/null\n+++ b/../secret.py\n@@ -0,0 +1 @@\n+import os\n"
     (tmp_path / "notes" / "change.diff").write_text(diff)
     reply = await lint.take_turn(debate.request(editing=False), run)
@@ -190,6 +191,16 @@ async def test_a_diff_that_makes_no_sense_is_told(debate: Debate, tmp_path: Path
     reply = json.loads((await lint.take_turn(debate.request(editing=False), run)).text)
     assert [finding["location"] for finding in reply["findings"]] == ["a.py:1"]
     assert ("Not read: 'b.py'." in reply["summary"]) == bool(rest)
+
+
+async def test_a_finding_about_a_file_that_the_diff_leaves_out_stays_until_it_is_settled(debate: Debate) -> None:
+    debate.begin({}, {"a.py": "import os\n", "b.py": "import os\n"})
+    await debate.review()
+    debate.cut = ("a.py", "b.py")
+    debate.write({"b.py": "x = 1\n"})
+    verdict = await debate.review()
+    assert {each.location: each.status for each in verdict.findings} == {"a.py:1": "open", "b.py:1": "resolved"}
+    assert not verdict.approved
 
 
 # ---- The brief ------------------------------------------------------------------------------------------------------

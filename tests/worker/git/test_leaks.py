@@ -57,6 +57,7 @@ def test_a_shape_is_found_in_any_file(text: str, kind: str, around: bytes) -> No
         "AKIAIOSFODNN7EXAMPLE",
         "OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "-----BEGIN PRIVATE KEY-----'); // docs/authentication/certificates, InvalidKeySpecException, NoSuchAlgorithm,",
         "-----BEGIN PRIVATE KEY-----') throws InvalidKeySpecException, NoSuchAlgorithmException, CertificateException",
         f"Bearer {SAMPLE}",
         ".sk-folding-cube-wrapper-2 .sk-ant-colony-container { color: red }",
@@ -88,6 +89,10 @@ def test_what_only_resembles_a_secret_is_none(text: str) -> None:
         "<password>{}</password>",
         'setToken("{}")',
         "secret_access_key={}=",
+        "website_password = '{}'",
+        "site_secret: {}",
+        "sync_password={}",
+        "next_secret={}",
         "postgres://app:{}@db.internal:5432/app",
         "curl -H 'Authorization: Bearer {}'",
         '"authorization": "basic {}="',
@@ -103,6 +108,7 @@ def test_a_value_that_is_given_to_such_a_name_is_found(line: str) -> None:
     [
         f"integrity = '{VALUE}'",  # another name
         f"nextPageToken: '{VALUE}'",
+        f"csrf-token={VALUE}",
         f"encrypted_password: '{VALUE}'",
         f"https://pkg.internal/{VALUE}:8200@latest",
         "postgres://app:postgres2postgres2postgres2@localhost/app",
