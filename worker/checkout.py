@@ -6,6 +6,7 @@ the pull request's files say.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     if not files:
         raise Ended(Status.NOTHING_TO_REVIEW)
     left_out = {each.path: each.why for each in written.skipped}
-    files = as_read(files, folder / "brief", reads=reviewer.reads, left_out=left_out)
+    files = await as_read(files, folder / "brief", reads=reviewer.reads, left_out=left_out)
     if reviewer.reads and all(each.coverage == "skipped" for each in files):
         raise Ended(
             Status.NOTHING_TO_REVIEW, _none_read(files, reviewer), hint=another_reviewer(instead_of(reviewer.name))
@@ -107,7 +108,7 @@ async def check_out(run: Run, source: Source, mirror: Mirror, folder: Path, *, r
     return first_task(run, source.server_url).model_copy(update=found)
 
 
-def as_read(
+async def as_read(
     files: Sequence[ChangedFile], notes: Path, *, reads: tuple[str, ...], left_out: Mapping[str, str]
 ) -> tuple[ChangedFile, ...]:
     """Return a change's files as the reviewer covers them: none is said to be read which it cannot read.
@@ -115,10 +116,14 @@ def as_read(
     `notes`: the folder of their diff. `reads`: the endings that it reads, all where there are none. `left_out`: paths
     that are not in the tree, and why.
     """
-    unread = added_lines((notes / "change.diff").read_bytes(), reads).unread if reads else {}
+    unread = await asyncio.to_thread(_unread, notes / "change.diff", reads) if reads else {}
     return tuple(
         _judged(each, reads, absent=left_out.get(each.path, ""), unread=unread.get(each.path, "")) for each in files
     )
+
+
+def _unread(diff: Path, reads: tuple[str, ...]) -> dict[str, str]:
+    return added_lines(diff.read_bytes(), reads).unread
 
 
 def _judged(file: ChangedFile, reads: tuple[str, ...], *, absent: str, unread: str) -> ChangedFile:

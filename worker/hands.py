@@ -302,7 +302,7 @@ class Hands:
         files = await brief(desk.mirror, task.merge_base, now, desk.folder / "brief", previous=place.tree)
         self._briefed = (now, place.tree)
         left_out = {each.path: each.absent for each in task.files if each.absent}
-        return Coverage.of(as_read(files, desk.folder / "brief", reads=task.reads, left_out=left_out))
+        return Coverage.of(await as_read(files, desk.folder / "brief", reads=task.reads, left_out=left_out))
 
     async def _deliver(self, intent: Push) -> Reply:
         """Make a stored intent come true and return the reply that it holds."""

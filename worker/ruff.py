@@ -124,7 +124,7 @@ class Ruff:
     def __init__(self, tree: Path, run: Callable[[Program], Awaitable[Finished]], *, seconds: float) -> None:
         self.tree = tree.resolve()
         self.unread: set[str] = set()
-        """Files of which ruff could say nothing. The call that found it out returned one hit of each, of rule UNREAD."""
+        """Files of which ruff could say nothing. The call that found it out returned a hit of each, of rule UNREAD."""
         self._run, self._seconds = run, seconds
 
     async def check(self, paths: Sequence[str]) -> dict[str, list[Hit]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from markdown_it.token import Token
 
@@ -19,7 +19,8 @@ from bot.commonmark import parser
 NESTING = 30
 """Blocks within blocks, and brackets within brackets, that are looked into. Nobody reads text that stands deeper, and
 `[[[[` takes as many times as long as other text."""
-CODE = {"code_block", "code_inline", "fence"}
+NO_REFERENCE = {"code_block", "code_inline", "fence", "html_block", "html_inline"}
+"""Tokens in which ``[^1]`` refers to nothing."""
 # Comments, instructions, declarations, CDATA and tags (CommonMark 6.6), the first four also where they have no end.
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![A-Za-z].*?(?:>|\Z)|</?[A-Za-z][^<>]*>", re.DOTALL
@@ -44,28 +45,31 @@ def as_shown(text: str) -> str:
     for first, end in _ends(lines, tokens).items():
         lines[first] = lines[first][:end]
     blocks = [token for token in tokens if token.type in {"definition", "html_block", "inline"}]
-    whole = text.lower()
-    code = "\n".join(token.content for each in tokens for token in (each, *(each.children or [])) if token.type in CODE)
+    whole = "\n".join(lines).lower()
+    every = (token for each in tokens for token in (each, *(each.children or [])))
+    beside = "\n".join(token.content for token in every if token.type in NO_REFERENCE).lower()
     for (first, last), of in reversed([(place, list(of)) for place, of in groupby(blocks, key=_place)]):
-        lines[first:last] = _shown("\n".join(lines[first:last]), of, whole=whole, code=code.lower())
+        lines[first:last] = _shown("\n".join(lines[first:last]), of, whole=whole, beside=beside)
     return html.unescape("\n".join(lines))
 
 
 def _ends(lines: list[str], tokens: list[Token]) -> dict[int, int]:
     """Return the lines of which only a beginning is shown, and where it ends."""
     ends: dict[int, int] = {}
-    columns = 0
+    top = columns = 0
     for token in tokens:
-        first, _ = _place(token)
         if token.type == "fence":
+            first, _ = _place(token)
             ends[first] = lines[first].index(token.markup) + len(token.markup)
         elif token.type == "thead_open":
-            columns = 0
+            (top, _), columns = _place(token), 0
         elif token.type == "th_open":
             columns += 1
-        elif token.type == "tr_open" and columns:
-            row = re.match(_ROW.format(columns=columns), lines[first], re.DOTALL)
-            ends[first] = row.end() if row else len(lines[first])
+        elif token.type == "thead_close" and top not in ends:
+            # To GitHub a table goes on to an empty line, also where `bot.commonmark` reads words.
+            row = re.compile(_ROW.format(columns=columns), re.DOTALL)
+            rows = takewhile(lambda at: lines[at].strip(" \t>"), range(top, len(lines)))
+            ends |= {at: found.end() for at in rows if (found := row.match(lines[at]))}
     return ends
 
 
@@ -74,14 +78,14 @@ def _place(token: Token) -> tuple[int, int]:
     return first, last
 
 
-def _shown(source: str, tokens: list[Token], *, whole: str, code: str) -> list[str]:
+def _shown(source: str, tokens: list[Token], *, whole: str, beside: str) -> list[str]:
     """Return what is shown of some lines."""
     if any(token.type == "definition" and token.meta["label"][:1] != "^" for token in tokens):
         return []
     if tokens[0].type == "html_block":
         source = _MARKUP.sub("", source)
     else:
-        source = _without_footnotes(_without_tags(source, tokens), whole, code)
+        source = _without_footnotes(_without_tags(source, tokens), whole, beside)
     return source.split("\n") if source.strip() else []
 
 
@@ -97,14 +101,14 @@ def _without_tags(source: str, tokens: list[Token]) -> str:
     return "".join([*shown, source[at:]])
 
 
-def _without_footnotes(source: str, whole: str, code: str) -> str:
+def _without_footnotes(source: str, whole: str, beside: str) -> str:
     """Return lines without the footnotes that nothing refers to. Such a note goes on to the next one."""
     kept, hidden = [], False
     for line in source.split("\n"):
         note = _FOOTNOTE.match(line)
         if note:
             label = f"[^{note[1].lower()}]"
-            hidden = whole.count(label) - code.count(label) == 1
+            hidden = whole.count(label) - beside.count(label) == 1
         if not hidden:
             kept.append(line)
     return "\n".join(kept)

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 from worker.git import GitFailed, GitRefused, git, plain, program, sha
 from worker.git.extent import check_extent
-from worker.git.links import MAX_FOLLOWED, MAX_LINK, Links
+from worker.git.links import MAX_FOLLOWED, MAX_LINK, staying
 from worker.git.mirror import TOO_LARGE, Mirror
 from worker.git.paths import MAX_DEPTH, MAX_NAME, MAX_PATH, has_controls, is_git, is_unwritten, join, shown
 from worker.pipe import Pipe, pipe
@@ -284,11 +284,12 @@ def _problem(row: Row, prefix: int) -> str | None:
 
 
 async def _sort_links(mirror: Mirror, links: dict[bytes, Row], done: Plan) -> None:
-    read = zip(links.items(), accumulate(row.size for row in links.values()), strict=True)
-    small = {path: row for (path, row), size in read if row.size <= MAX_LINK and size <= MAX_FOLLOWED}
-    blobs = await read_blobs(mirror, {row.oid for row in small.values()})
-    targets = {path: blobs[row.oid] for path, row in small.items()}
-    kept = await asyncio.to_thread(lambda: set(filter(Links(targets).stays, targets)))
+    small = [(path, row) for path, row in links.items() if row.size <= MAX_LINK]
+    sizes = accumulate(row.size for _, row in small)
+    oids = {path: row.oid for (path, row), size in zip(small, sizes, strict=True) if size <= MAX_FOLLOWED}
+    blobs = await read_blobs(mirror, set(oids.values()))
+    targets = {path: blobs[oid] for path, oid in oids.items()}
+    kept = await asyncio.to_thread(staying, targets)
     for path, row in links.items():
         if path in kept:
             done.links[path] = targets[path]

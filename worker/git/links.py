@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from worker.git.paths import MAX_NAME, MAX_PATH, is_git, join
 
 MAX_LINK = 4096
@@ -14,15 +12,15 @@ MAX_FOLLOWED = 8 * 1024**2
 """Bytes of targets that are read, and that are followed, for all links of a tree: 80 each for a hundred thousand."""
 
 
-@dataclass(slots=True)
-class Links:
-    """The links of a tree, by their paths, and how many bytes of their targets may still be followed."""
+def staying(targets: dict[bytes, bytes]) -> set[bytes]:
+    """Return the links that lead to a place inside the tree, through whatever other links, and within the budget.
 
-    targets: dict[bytes, bytes]
-    left: int = MAX_FOLLOWED
+    `targets`: what each link of the tree holds, by its path.
+    """
+    left = MAX_FOLLOWED
 
-    def stays(self, path: bytes) -> bool:
-        """Tell whether a link leads to a place inside the tree, and through whatever links, without too much work."""
+    def stays(path: bytes) -> bool:
+        nonlocal left
         here, _, name = path.rpartition(b"/")
         todo, hops = [name], 0
         while todo:
@@ -33,10 +31,10 @@ class Links:
                 if not here:
                     return False
                 here = here.rpartition(b"/")[0]
-            elif (target := self.targets.get(there := join(here, part))) is not None:
+            elif (target := targets.get(there := join(here, part))) is not None:
                 hops += 1
-                self.left -= len(target)
-                if hops > MAX_HOPS or self.left < 0 or not target or b"\0" in target or target.startswith(b"/"):
+                left -= len(target)
+                if hops > MAX_HOPS or left < 0 or not target or b"\0" in target or target.startswith(b"/"):
                     return False
                 todo.extend(reversed(target.split(b"/")))
             elif len(part) > MAX_NAME or len(there) > MAX_PATH or is_git(part):
@@ -44,3 +42,5 @@ class Links:
             else:
                 here = there
         return True
+
+    return set(filter(stays, targets))

@@ -16,7 +16,7 @@ from worker.git import entries as room
 from worker.git.brief import list_changes
 from worker.git.entries import chunks, list_rows, plan
 from worker.git.extent import check_extent
-from worker.git.links import Links
+from worker.git.links import staying
 from worker.git.mirror import Mirror
 
 
@@ -127,37 +127,23 @@ async def test_entries_are_found_by_their_paths(mirror: Mirror, source: Any, tak
 
 
 @pytest.mark.threat(88)
-async def test_the_links_of_a_tree_are_followed_together_and_in_a_thread(
+async def test_links_are_followed_in_a_thread_and_no_more_of_them_read_than_that(
     mirror: Mirror, source: Any, take: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor does a link that is too long take the others' room."""
     threads = set()
 
-    class Few(Links):
-        def __init__(self, targets: dict[bytes, bytes]) -> None:
-            super().__init__(targets, left=20)
-            threads.add(threading.current_thread())
+    def watched(targets: dict[bytes, bytes]) -> set[bytes]:
+        threads.add(threading.current_thread())
+        return staying(targets)
 
-        def stays(self, path: bytes) -> bool:
-            threads.add(threading.current_thread())
-            return super().stays(path)
-
-    monkeypatch.setattr(room, "Links", Few)
-    links: dict[bytes, Any] = {b"l%d" % n: ("120000", b"0123456789") for n in range(4)}
-    found = await plan(mirror, await take(source.commit(links)))
-    assert found.links == {b"l0": b"0123456789", b"l1": b"0123456789"}
-    assert [row.name for row in found.files[b""]] == [b"l2", b"l3"]
-    assert threading.main_thread() not in threads
-
-
-@pytest.mark.threat(88)
-async def test_no_more_targets_are_read_than_are_followed(
-    mirror: Mirror, source: Any, take: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setattr(room, "staying", watched)
     monkeypatch.setattr(room, "MAX_FOLLOWED", 25)
     links: dict[bytes, Any] = {b"l%d" % n: ("120000", b"0123456789") for n in range(4)}
-    found = await plan(mirror, await take(source.commit(links)))
+    found = await plan(mirror, await take(source.commit(links | {b"a": ("120000", b"x" * 5000)})))
     assert [*found.links] == [b"l0", b"l1"]
-    assert [row.name for row in found.files[b""]] == [b"l2", b"l3"]
+    assert [row.name for row in found.files[b""]] == [b"a", b"l2", b"l3"]
+    assert threading.main_thread() not in threads
 
 
 @given(st.lists(st.binary(min_size=1, max_size=60)))
