@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -25,16 +25,22 @@ from worker.debate.findings import Outcome, Record, Standing, Word, ledger, next
 from worker.debate.flow import Flow, Note, TurnFailed
 from worker.debate.task import Task
 from worker.ended import Ended
+from worker.git import TooLarge
 from worker.git.mirror import Mirror
 from worker.git.tree import diffstat, patch, shown_lines
-from worker.outputs.check import hidden, render_check
+from worker.outputs.check import cited, hidden, render_check
 from worker.outputs.comment import folded, render_comment
+from worker.outputs.patch import CHECK_LIMIT
 from worker.outputs.progress import AtWork, progress
 from worker.outputs.report import Live, Patch, Report
 from worker.process import Finished, Program
 
 NEWER = "{newer}"
 """Stands in a stored folded comment for the address of the newer one."""
+
+UNTOLD = """\
+This server failed while it wrote the report of this debate: its log names the cause, and holds what was said. \
+Write the command again when it is mended."""
 
 
 @dataclass(slots=True)
@@ -155,6 +161,22 @@ class Announcer:
         await self._store.runs.set_progress(self.task.run, progress(report, self._at_work()))
         return report
 
+    async def give_up(self) -> None:
+        """Conclude the check run, and the comment that is there, in plain words: the report itself cannot be made."""
+        await self.publisher.publish(
+            CheckRun(
+                run=self.task.run,
+                name=CHECK_NAME,
+                head_sha=self.task.head_sha,
+                status="completed",
+                conclusion="failure",
+                title="Failed: the report could not be written",
+                summary=UNTOLD,
+            )
+        )
+        if self.task.comment and any(each.section for each in self.moment.standing.record.rounds):
+            await self.publisher.publish(Comment(self.task.run, 0, f"## Debate\n\n❌ **Failed.** {UNTOLD}\n"))
+
     # ---- Parts ------------------------------------------------------------------------------------------------------
 
     def _is_due(self, report: Report) -> bool:
@@ -214,15 +236,17 @@ class Announcer:
         size = await diffstat(mirror, *ends)
         fixed = {Word.FIXED, Word.PARTIAL}
         ids = [entry.id for entry in ledger(record) if fixed & {word for _, word in entry.words}]
-        return Patch(await patch(mirror, *ends), size.files, size.added + size.removed, tuple(ids))
+        told = Patch("", size.files, size.added + size.removed, tuple(ids), whole=False)
+        with suppress(TooLarge):
+            told = replace(told, text=await patch(mirror, *ends, limit=CHECK_LIMIT), whole=True)
+        return told
 
     async def _diff_lines(self, record: Record, mirror: Mirror) -> frozenset[tuple[str, int]]:
-        """Return the lines of the change at which an annotation can be seen, in the files that findings are about."""
-        changed = {each.path for each in self.task.files if each.status != "D"}
-        places = {entry.location.partition(":")[0] for entry in ledger(record)} & changed
-        found = {
-            path: await shown_lines(mirror, self.task.merge_base, self.task.head_sha, path) for path in sorted(places)
-        }
+        """Return which lines that findings are about can be seen in the change, so that an annotation stands there."""
+        ends = (self.task.merge_base, self.task.head_sha)
+        wanted = cited(record)
+        changed = sorted({each.path for each in self.task.files if each.status != "D"} & wanted.keys())
+        found = {path: await shown_lines(mirror, *ends, path, wanted[path]) for path in changed}
         return frozenset((path, line) for path, lines in found.items() for line in lines)
 
     async def _comment(self, report: Report) -> str:

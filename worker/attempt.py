@@ -137,6 +137,8 @@ class Attempt:
             if deaths < DEATHS:
                 raise
             log(__name__).exception("the end could not be told", run=self.run.id)
+            with refused("the failure", self.run.id):
+                await teller.give_up()
 
     async def _recall(self, teller: Announcer) -> None:
         """Learn from the journal of earlier attempts how the debate stands, before anything is told or ends it."""

@@ -117,6 +117,29 @@ async def test_the_end_changes_comment_and_check_run(room: Room) -> None:
     assert (annotation["path"], annotation["start_line"]) == ("app.py", 1)
 
 
+@pytest.mark.threat("T20")
+async def test_a_patch_that_is_too_large_is_told_and_not_made(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a round removes is not counted when it is admitted: its patch may have any size."""
+    tell, kept = await room.teller(commit=False)
+    before = await room.change.mirror.tree(tell.task.merge_base)
+    edited = Round(1, verdict=HALF.verdict, section=FULL.section, edited=Edited(("app.py",), before))
+    for limit, shown in ((60_000, "+x = 1"), (10, "the patch is not shown here: it has more than 60,000 bytes")):
+        monkeypatch.setattr("worker.announce.CHECK_LIMIT", limit)
+        await tell.conclude(Outcome(Status.CONSENSUS, Record((edited, DONE))), room.change.mirror)
+        assert shown in kept.comments[-1]
+        assert kept.checks[-1].conclusion == "action_required"
+
+
+async def test_a_report_that_cannot_be_made_leaves_nothing_under_way(room: Room) -> None:
+    tell, kept = await room.teller()
+    await tell.give_up()
+    assert kept.comments == []
+    await tell.standing(Standing(Record((FULL,)), 1, round_ended=True))
+    await tell.give_up()
+    assert "❌ **Failed.** This server failed while it wrote the report" in kept.comments[-1]
+    assert (kept.checks[-1].status, kept.checks[-1].conclusion) == ("completed", "failure")
+
+
 async def test_where_it_may_not_be_shown_no_comment_is_written(room: Room) -> None:
     """threats.md, input 68."""
     room.may_show = False

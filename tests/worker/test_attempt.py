@@ -187,6 +187,8 @@ async def test_an_end_that_cannot_be_told_is_given_up(world: World, monkeypatch:
             await debate(world.office, world.run.id)
     await debate(world.office, world.run.id)
     assert await world.status() == "agent-error"
+    assert (world.check.status, world.check.conclusion) == ("completed", "failure")
+    assert "its log names the cause" in (world.check.summary or "")
 
 
 async def test_an_end_before_the_replay_keeps_the_rounds(world: World) -> None:

@@ -21,6 +21,9 @@ FINDING_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}\Z")
 TITLE_LIMIT = 60
 """Characters of a finding's title (protocols.md 0.2, 12). A longer one is cut by the host, not refused."""
 
+LEAP = 1_000
+"""Numbers that an id may be ahead of the last one for the next id to count on from it."""
+
 
 class Severity(StrEnum):
     """How much a finding matters."""
@@ -255,9 +258,13 @@ def open_entries(record: Record) -> tuple[LedgerEntry, ...]:
 
 
 def next_id(record: Record, first: int) -> str:
-    """Return the next free id: ``F`` and a number, at least `first`."""
+    """Return the next free id: ``F`` and a number, at least `first`. A number far above all others moves it nowhere."""
     numbers = [int(match[1]) for entry in ledger(record) if (match := _NUMBERED.fullmatch(entry.id))]
-    return f"F{max([first - 1, *numbers]) + 1}"
+    last = first - 1
+    for number in sorted(numbers):
+        if number <= last + LEAP:
+            last = max(last, number)
+    return f"F{last + 1}"
 
 
 def gate_claimed(entry: LedgerEntry) -> bool:

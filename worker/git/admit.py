@@ -107,7 +107,9 @@ async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | Non
     try:
         await put_back(mirror, folder, given, remove=found.remove, restore=found.restore)
     except OSError as error:
-        raise RoundRefused(f"a protected path cannot be put back: {error.strerror}") from error
+        raise RoundRefused(f"a protected path cannot be put back: {error.strerror or error}") from error
+    except GitFailed as failure:
+        raise RoundRefused("a protected path cannot be put back: git cannot read it") from failure
     if not found.new and not found.gone:
         return Admitted(await mirror.tree(tree), (), refused)
     changed = tuple(shown(path) for path in sorted({*found.new, *found.gone}))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
-from worker.git.entries import PROGRAM, Plan, read_blobs, rows_at
+from worker.git.entries import PROGRAM, Plan, rows_at, stream_blobs
 from worker.git.mirror import Mirror
 from worker.git.paths import join
 
@@ -20,13 +21,18 @@ from worker.git.paths import join
 async def put_back(
     mirror: Mirror, root: Path, given: Plan, *, remove: Iterable[bytes], restore: Iterable[bytes]
 ) -> None:
-    """Remove paths from a folder, and write others as the plan has them. Raises OSError where that cannot be."""
+    """Remove paths from a folder, and write others as the plan has them, however large they are together.
+
+    Raises OSError where the folder does not let it be, GitFailed where git cannot read what is to be written.
+    """
     rows = rows_at(given, restore)
     links = {path: given.links[path] for path in restore if path not in rows}
-    blobs = await read_blobs(mirror, {row.oid for row in rows.values()})
-    files = {path: (blobs[row.oid], row.mode) for path, row in rows.items()}
-    if files or links or remove:
-        await asyncio.to_thread(_put_back, root, remove, files, links)
+    if links or remove:
+        await asyncio.to_thread(_put_links_back, root, remove, links)
+    places: dict[bytes, list[tuple[bytes, bytes]]] = {}
+    for path, row in rows.items():
+        places.setdefault(row.oid, []).append((path, row.mode))
+    await stream_blobs(mirror, places, lambda blobs: _put_files_back(root, places, blobs))
 
 
 def open_folder(top: int, folder: bytes) -> int:
@@ -41,30 +47,49 @@ def open_folder(top: int, folder: bytes) -> int:
     return here
 
 
-def _put_back(
-    root: Path, remove: Iterable[bytes], files: dict[bytes, tuple[bytes, bytes]], links: dict[bytes, bytes]
-) -> None:
-    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+def _put_links_back(root: Path, remove: Iterable[bytes], links: dict[bytes, bytes]) -> None:
+    with _opened(root) as top:
         for path in remove:
             here = open_folder(top, path.rpartition(b"/")[0])
             try:
                 os.unlink(path.rpartition(b"/")[2], dir_fd=here)
             finally:
                 os.close(here)
-        for path in (*files, *links):
-            folder, _, name = path.rpartition(b"/")
-            here = _make_folder(top, folder)
-            try:
-                _clear(here, name)
-                if path in links:
-                    os.symlink(links[path], name, dir_fd=here)
-                else:
-                    _write(here, name, *files[path])
-            finally:
-                os.close(here)
+        for path, target in links.items():
+            with _cleared(top, path) as (here, name):
+                os.symlink(target, name, dir_fd=here)
+
+
+def _put_files_back(
+    root: Path, places: dict[bytes, list[tuple[bytes, bytes]]], blobs: Iterator[tuple[bytes, int, IO[bytes]]]
+) -> None:
+    with _opened(root) as top:
+        for oid, size, stream in blobs:
+            raw = stream.read(size)
+            for path, mode in places[oid]:
+                with _cleared(top, path) as (here, name):
+                    _write(here, name, raw, mode)
+
+
+@contextlib.contextmanager
+def _opened(root: Path) -> Iterator[int]:
+    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield top
     finally:
         os.close(top)
+
+
+@contextlib.contextmanager
+def _cleared(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """Open the folder of a path, made where it is missing, with nothing in the path's place."""
+    folder, _, name = path.rpartition(b"/")
+    here = _make_folder(top, folder)
+    try:
+        _clear(here, name)
+        yield here, name
+    finally:
+        os.close(here)
 
 
 def _make_folder(top: int, folder: bytes) -> int:

@@ -8,25 +8,26 @@ agents are given besides the tree is made in brief.py.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import re
+import secrets
 import shutil
 import tempfile
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from worker.git import GitFailed, GitRefused, TooLarge, git, sha
-from worker.git.brief import DIFF, brief, list_changes
+from worker.git import GitRefused, Settings, TooLarge, program, sha, succeeded
+from worker.git.brief import DIFF, SIDE_BYTES, brief, list_changes
 from worker.git.entries import PROGRAM, Folders, Plan, Row, chunks, plan, stream_blobs
 from worker.git.flat import MAX_BLOB, Flat
 from worker.git.mirror import Mirror
 from worker.git.paths import fold, join, shown
-from worker.process import CHUNK
+from worker.process import CHUNK, run
 
 __all__ = ["Materialised", "Skipped", "Stat", "brief", "diffstat", "materialise", "patch"]
 
@@ -88,28 +89,34 @@ def empty(folder: Path) -> None:
 
     Raises OSError where that cannot be.
     """
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
         return
     try:
         shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
     except (OSError, RecursionError):  # closed, or deeper than a path may be long and a function may call itself
-        _flatten(folder)
+        _dismantle(folder)
         shutil.rmtree(folder)
 
 
-def _flatten(folder: Path) -> None:
-    """Bring every folder below to the top, where no path is long, and open each."""
+def _dismantle(folder: Path) -> None:
+    """Open every folder below and bring it to the top, where no path is long; remove what else there is.
+
+    The names there are such that nobody can have taken them. What is left goes at once, as the disk may be full.
+    """
     folder.chmod(0o700)
-    names = itertools.count()
-    waiting = [Path(each.path) for each in os.scandir(folder) if each.is_dir(follow_symlinks=False)]
+    waiting = [folder]
     while waiting:
         here = waiting.pop()
-        here.chmod(0o700)
-        below = [Path(each.path) for each in os.scandir(here) if each.is_dir(follow_symlinks=False)]
-        waiting += [each.rename(folder / f".flat-{os.getpid()}-{next(names)}") for each in below]
+        for each in list(os.scandir(here)):
+            path = Path(each.path)
+            if each.is_dir(follow_symlinks=False):
+                path.chmod(0o700)  # before it is moved: that changes its own `..`
+                waiting.append(path.rename(folder / secrets.token_hex()))
+            else:
+                path.unlink()
+        if here != folder:
+            here.rmdir()
 
 
 Places = dict[bytes, list[tuple[bytes, bool]]]
@@ -232,61 +239,76 @@ async def diffstat(mirror: Mirror, base: str, tip: str) -> Stat:
     return Stat(len(changes), sum(added for added, _ in counts), sum(removed for _, removed in counts))
 
 
-async def patch(mirror: Mirror, base: str, tip: str) -> str:
+async def patch(mirror: Mirror, base: str, tip: str, *, limit: int) -> str:
     """Return what lies between two commits or trees as text for `git apply`, whole object ids and all.
 
     Files that are not UTF-8 come as git's binary patches, so the text is valid UTF-8 with line ends as they are: write
-    it with ``newline=""``. Changes of missing blobs are left out. Raises TooLarge above 64 MiB.
+    it with ``newline=""``. Changes of missing blobs are left out. Raises TooLarge above `limit` bytes.
     """
     changes = [change for change in await list_changes(mirror, base, tip) if not change.missing]
-    if not changes:
-        return ""
-    text = []
-    for batch in chunks(path for change in changes for path in change.paths):
-        raw = await _patch(mirror, (base, tip), batch, binary=False)
-        try:
-            text.append(raw.decode())
-            continue
-        except UnicodeDecodeError:
-            pass
-        foreign = {path for path in batch if not await _is_text(mirror, (base, tip), path)}
-        groups = ([path for path in batch if path not in foreign], False), (sorted(foreign), True)
-        for paths, binary in groups:
+    huge = {path for change in changes if max(change.sizes) > SIDE_BYTES for path in change.paths}
+    text: list[str] = []
+
+    async def add(batch: list[bytes], foreign: set[bytes]) -> None:
+        for paths, binary in ([path for path in batch if path not in foreign], False), (sorted(foreign), True):
             if paths:
-                text.append((await _patch(mirror, (base, tip), paths, binary=binary)).decode())
+                text.append((await _patch(mirror, (base, tip), paths, binary=binary, limit=limit)).decode())
+
+    for batch in chunks(path for change in changes for path in change.paths):
+        known = len(text)
+        try:
+            await add(batch, huge & {*batch})
+        except UnicodeDecodeError:
+            del text[known:]
+            asked = [path for path in batch if path not in huge]
+            await add(
+                batch, {*batch} - {path for path in asked if await _is_text(mirror, (base, tip), path, limit=limit)}
+            )
+    if sum(len(each.encode()) for each in text) > limit:
+        raise TooLarge(f"The patch has more than {limit:,} bytes")
     return "".join(text)
 
 
-async def shown_lines(mirror: Mirror, base: str, tip: str, path: str) -> frozenset[int]:
-    """Return the lines of a file at `tip` that GitHub shows under *Files changed*: the added ones and three around."""
+BIG = ("core.bigFileThreshold", str(SIDE_BYTES))
+"""What is larger has no lines to git, which takes forty times its size to compare those of a file without words."""
+SHOWN_BYTES = 1_000_000
+"""Bytes of a file's diff beyond which GitHub does not show it (docs.github.com, "Repository limits": 1 MB)."""
+
+
+async def shown_lines(mirror: Mirror, base: str, tip: str, path: str, lines: Collection[int]) -> frozenset[int]:
+    """Return which lines of a file at `tip` GitHub shows under *Files changed*: the added ones and three around."""
     try:
-        raw = await _patch(mirror, (base, tip), [path.encode()], binary=False)
+        raw = await _diff(mirror, [*DIFF, sha(base), sha(tip), "--", path.encode()], limit=SHOWN_BYTES)
     except TooLarge:
         return frozenset()
     hunks = re.findall(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", raw, flags=re.MULTILINE)
-    starts = [(int(first), int(count or 1)) for first, count in hunks]
-    return frozenset(line for first, count in starts for line in range(first, first + count))
+    starts = [int(first) for first, _ in hunks]
+    ends = [int(first) + int(count or 1) for first, count in hunks]
+    return frozenset(line for line in lines if (at := bisect_right(starts, line)) and line < ends[at - 1])
 
 
-async def _is_text(mirror: Mirror, ends: tuple[str, str], path: bytes) -> bool:
+async def _is_text(mirror: Mirror, ends: tuple[str, str], path: bytes, *, limit: int) -> bool:
     try:
-        (await _patch(mirror, ends, [path], binary=False)).decode()
+        (await _patch(mirror, ends, [path], binary=False, limit=limit)).decode()
     except UnicodeDecodeError:
         return False
     return True
 
 
-async def _patch(mirror: Mirror, ends: tuple[str, str], paths: list[bytes], *, binary: bool) -> bytes:
-    argv = ["diff-tree", "-r", "-p", "--full-index", "--binary", "--no-renames", *DIFF, *map(sha, ends), "--"]
+async def _patch(mirror: Mirror, ends: tuple[str, str], paths: list[bytes], *, binary: bool, limit: int) -> bytes:
     with tempfile.NamedTemporaryFile() as attributes:
         attributes.write(b"* -diff\n" if binary else b"")
         attributes.flush()
-        try:
-            return await git(mirror.path, *argv, *paths, settings=(("core.attributesFile", attributes.name),))
-        except GitFailed as failure:
-            if failure.code is None:
-                raise TooLarge("The patch is larger than 64 MiB") from failure
-            raise
+        argv = ["--full-index", "--binary", *DIFF, *map(sha, ends), "--"]
+        return await _diff(mirror, [*argv, *paths], limit=limit, settings=(("core.attributesFile", attributes.name),))
+
+
+async def _diff(mirror: Mirror, argv: list[str | bytes], *, limit: int, settings: Settings = ()) -> bytes:
+    argv = ["diff-tree", "-r", "-p", "--no-renames", *argv]
+    finished = await run(replace(program(mirror.path, *argv, settings=(BIG, *settings)), output_cap=limit))
+    if finished.cut:
+        raise TooLarge(f"The patch has more than {limit:,} bytes")
+    return succeeded(tuple(argv), finished)
 
 
 def _same_name(path: bytes) -> GitRefused:

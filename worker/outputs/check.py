@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from bot.commands import available
 from bot.statuses import GATE, TABLE, Status
-from worker.debate.findings import LedgerEntry, State
+from worker.debate.findings import LedgerEntry, Record, State, ledger
 from worker.outputs import patch
 from worker.outputs.advice import action, holding_command, open_findings, outside
 from worker.outputs.headline import title
@@ -302,6 +302,15 @@ def _that_fit(parts: list[str], sections: list[str]) -> int:
 
 
 # ---- Annotations ----------------------------------------------------------------------------------------------------
+
+
+def cited(record: Record) -> dict[str, set[int]]:
+    """Return the first and last lines of the places of findings, by their files."""
+    lines: dict[str, set[int]] = {}
+    for entry in ledger(record):
+        if place := LOCATION.fullmatch(entry.location):
+            lines.setdefault(place["path"], set()).update({int(place["first"]), int(place["last"] or place["first"])})
+    return lines
 
 
 def _annotations(report: Report) -> tuple[Annotation, ...]:

@@ -32,7 +32,8 @@ def place(report: Report) -> Place:
 
 def why_not(patch: Patch) -> str:
     """Return why a patch cannot be shown, to follow ``the patch is not shown here:``; empty where it can."""
-    if len(patch.text.encode("utf-8", "surrogatepass")) > CHECK_LIMIT:  # first: to look at all of it takes long
+    # First: to look at all of it takes long.
+    if not patch.whole or len(patch.text.encode("utf-8", "surrogatepass")) > CHECK_LIMIT:
         return f"it has more than {CHECK_LIMIT:,} bytes"
     if visible(patch.text) != patch.text:
         return "it holds characters that would not survive"

@@ -20,6 +20,8 @@ class Patch:
     """Lines that it adds and removes."""
     ids: tuple[str, ...]
     """The findings whose fixes it holds."""
+    whole: bool = True
+    """False: its text would be longer than any place for it, and is not here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,3 +100,9 @@ def test_ids_are_in_the_order_of_their_numbers_and_go_on() -> None:
     assert next_id(record, 1) == "F11"
     assert next_id(record, 40) == "F40"
     assert next_id(Record(), 1) == "F1"
+
+
+def test_an_id_far_above_the_others_takes_no_numbers_away() -> None:
+    record = Record((Round(1, verdict=verdict(F2="open", F7="open", F999999999="open", F2000="open")),))
+    assert next_id(record, 1) == "F8"
+    assert next_id(record, 1_100) == "F2001"

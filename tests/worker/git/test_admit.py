@@ -361,6 +361,17 @@ async def test_deleted_protected_paths_are_put_back(round_: Round) -> None:
     assert (round_.folder / ".github/workflows/ci.yml").read_text() == "on: push\n"
 
 
+async def test_a_protected_path_that_git_cannot_read_refuses_the_round(round_of: Any) -> None:
+    round_ = await round_of({b".github/large": os.urandom(100_000)})
+    (round_.folder / ".github/large").unlink()
+    packed = next(round_.mirror.path.glob("objects/pack/*.pack"))
+    raw = packed.read_bytes()
+    packed.chmod(0o600)
+    packed.write_bytes(raw[:50_000] + bytes(len(raw) - 50_020) + raw[-20:])
+    with pytest.raises(RoundRefused, match=r"\Aa protected path cannot be put back: git cannot read it\Z"):
+        await round_.admit()
+
+
 async def test_a_file_in_the_place_of_a_protected_folder_makes_room(round_: Round) -> None:
     (round_.folder / ".github/workflows/ci.yml").unlink()
     (round_.folder / ".github/workflows").rmdir()

@@ -188,7 +188,7 @@ async def _take_in(mirror: Mirror, remote: Remote, ends: tuple[str, str], folder
     await unpack(mirror, await pack(mirror, made, head))
     await push(mirror, remote, made, ref="refs/heads/codex-debate/pr-1/r1")
     await brief(mirror, base, made, folder.parent / "brief", head)
-    assert "by the author" in await patch(mirror, head, made)
+    assert "by the author" in await patch(mirror, head, made, limit=100_000)
     assert (await diffstat(mirror, head, made)).files == len(admitted.changed)
     await mirror.drop_refs("r1")
     await mirror.tidy()

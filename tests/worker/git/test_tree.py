@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worker.git import GitRefused, git, program
+from worker.git import GitRefused, TooLarge, git, program
 from worker.git import tree as room
 from worker.git.entries import Row
 from worker.git.flat import Flat
 from worker.git.mirror import Mirror, Mirrors
-from worker.git.tree import Stat, diffstat, empty, materialise, patch
+from worker.git.tree import Stat, diffstat, materialise, patch, shown_lines
 from worker.process import run
 
 FILE, PROGRAM, LINK = "100644", "100755", "120000"
@@ -154,26 +153,6 @@ async def test_what_was_there_before_is_gone(mirror: Mirror, source: Any, take: 
     assert (tmp_path / "outside").read_text() == "stays"
 
 
-def test_a_closed_folder_is_emptied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = tmp_path / "tree" / "closed"
-    closed.mkdir(parents=True)
-    (closed / "f").write_text("x")
-    real, calls = shutil.rmtree, []
-
-    def once(path: Path) -> None:
-        """Deny the first try: root is denied nothing."""
-        calls.append(path)
-        if len(calls) == 1:
-            raise PermissionError
-        real(path)
-
-    monkeypatch.setattr(shutil, "rmtree", once)
-    closed.chmod(0)
-    empty(tmp_path / "tree")
-    assert not (tmp_path / "tree").exists()
-    empty(tmp_path / "tree")
-
-
 @given(
     st.dictionaries(
         st.binary(min_size=1, max_size=12).filter(
@@ -224,12 +203,26 @@ async def test_a_patch_applies_to_the_byte(mirror: Mirror, source: Any, take: An
     old = source.commit(OLD)
     new = source.commit(NEW, old)
     await take(old, new)
-    text = await patch(mirror, old, await mirror.tree(new))
+    text = await patch(mirror, old, await mirror.tree(new), limit=10_000)
     await materialise(mirror, old, tmp_path / "tree")
     applied = await run(replace(program(None, "apply", "-", stdin=text.encode()), cwd=tmp_path / "tree"))
     assert applied.code == 0, applied.stderr
     assert read(tmp_path / "tree") == NEW
-    assert await patch(mirror, old, old) == ""
+    assert await patch(mirror, old, old, limit=10_000) == ""
+    for short in (100, len(text.encode()) - 1):
+        with pytest.raises(TooLarge, match=f"more than {short:,} bytes"):
+            await patch(mirror, old, await mirror.tree(new), limit=short)
+
+
+async def test_the_lines_that_github_shows_of_a_change(mirror: Mirror, source: Any, take: Any) -> None:
+    """A file of nothing but line ends, which is small in git, is not shown and costs nothing."""
+    many = b"".join(b"%d\n" % n for n in range(1, 41))
+    old = source.commit({b"a": many, b"gone": b"x\n"})
+    new = source.commit({b"a": many.replace(b"20\n", b"x\n").replace(b"38\n", b""), b"big": b"\n" * 19_000_000}, old)
+    await take(old, new)
+    assert await shown_lines(mirror, old, new, "a", range(60)) == {*range(17, 24), *range(35, 40)}
+    assert await shown_lines(mirror, old, new, "big", {1, 5, 10**9}) == frozenset()
+    assert await shown_lines(mirror, old, new, "gone", {1}) == frozenset()
 
 
 async def test_a_diffstat_counts_files_and_lines(mirror: Mirror, source: Any, take: Any) -> None:
@@ -258,33 +251,3 @@ async def test_the_mirror_itself_has_no_work_tree_and_no_index(
     assert (await git(mirror.path, "rev-parse", "--is-bare-repository")).strip() == b"true"
     assert not (mirror.path / "index").exists()
     assert not (tmp_path / "tree" / ".git").exists()
-
-
-def test_a_folder_without_end_is_removed(tmp_path: Path) -> None:
-    """What an author nests deeper than a path may be long must not stay, and must not end the worker's attempt."""
-    root = tmp_path / "run"
-    root.mkdir()
-    here = os.open(root, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("deeper", dir_fd=here)
-        below = os.open("deeper", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
-    os.close(here)
-    empty(root)
-    assert not root.exists()
-
-
-def test_a_folder_that_became_something_else_is_removed(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "file").touch()
-    link, file = tmp_path / "link", tmp_path / "file"
-    link.symlink_to(kept)
-    file.touch()
-    for each in (link, file, tmp_path / "nothing"):
-        empty(each)
-        assert not each.is_symlink()
-        assert not each.exists()
-    assert (kept / "file").exists()
