@@ -65,6 +65,7 @@ async def test_the_debate_about_it_takes_two_commits_and_leaves_two_findings_to_
     built = await sample.build(tmp_path / "repo")
     notes = tmp_path / "notes"
     notes.mkdir()
+    (notes / "files.txt").touch()  # all of it is in the diff
     request = TurnRequest(
         run="7h2kq9xw",
         seat="",

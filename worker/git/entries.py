@@ -302,17 +302,12 @@ async def _sort_links(mirror: Mirror, links: dict[bytes, Row], done: Plan) -> No
 
 async def read_blobs(mirror: Mirror, oids: Iterable[bytes]) -> dict[bytes, bytes]:
     """Read a few small blobs at once, by their ids."""
-    asked = b"".join(oid + b"\n" for oid in oids)
-    if not asked:
-        return {}
-    out = await git(mirror.path, "cat-file", "--batch", stdin=asked)
-    blobs = {}
-    at = 0
-    while at < len(out):
-        end = out.index(b"\n", at)
-        oid, _, length = out[at:end].split(b" ")
-        blobs[oid] = out[end + 1 : end + 1 + int(length)]
-        at = end + int(length) + 2
+    blobs: dict[bytes, bytes] = {}
+
+    def take(found: Iterator[tuple[bytes, int, IO[bytes]]]) -> None:
+        blobs.update({oid: stream.read(size) for oid, size, stream in found})
+
+    await stream_blobs(mirror, oids, take)
     return blobs
 
 
@@ -345,10 +340,10 @@ def _feed(stdin: IO[bytes], asked: bytes) -> None:
 
 def _each_blob(stream: IO[bytes]) -> Iterator[tuple[bytes, int, IO[bytes]]]:
     while header := stream.readline():
-        oid, kind, length = header.split()
-        if kind != b"blob":
-            raise GitFailed("cat-file", f"{oid.decode()} is a {kind.decode()}")
-        yield oid, int(length), stream
+        oid, kind, *length = header.split()
+        if kind != b"blob":  # or it is missing, and then has no length
+            raise GitFailed("cat-file", f"{oid.decode()} is not a blob: {kind.decode()}")
+        yield oid, int(length[0]), stream
         stream.read(1)  # the newline behind each object
 
 

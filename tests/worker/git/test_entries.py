@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.git import GitRefused
+from worker.git import GitFailed, GitRefused
 from worker.git import entries as room
 from worker.git.brief import list_changes
-from worker.git.entries import chunks, list_rows, plan
+from worker.git.entries import chunks, list_rows, plan, read_blobs
 from worker.git.extent import check_extent
 from worker.git.links import staying
 from worker.git.mirror import Mirror
@@ -121,6 +121,15 @@ async def test_entries_are_found_by_their_paths(mirror: Mirror, source: Any, tak
     commit = await take(source.commit({b"a": b"1", b"d/-x": b"22", b"d/*": b"3"}))
     rows = await list_rows(mirror, commit, [b"a", b"d/-x", b"d/?", b"gone"])
     assert {path: row.size for path, row in rows.items()} == {b"a": 1, b"d/-x": 2}
+
+
+async def test_what_is_no_blob_or_missing_is_a_fault_of_git(mirror: Mirror, source: Any, take: Any) -> None:
+    commit = await take(source.commit({b"a": b"1"}))
+    blob = (await list_rows(mirror, commit, [b"a"]))[b"a"].oid
+    assert await read_blobs(mirror, {blob}) == {blob: b"1"}
+    for oid, kind in ((b"1" * 40, "missing"), (commit.encode(), "commit")):
+        with pytest.raises(GitFailed, match=f"not a blob: {kind}"):
+            await read_blobs(mirror, {oid})
 
 
 # ---- Links ----------------------------------------------------------------------------------------------------------
