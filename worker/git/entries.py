@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import IO, NamedTuple
 
-from worker.git import GitFailed, GitRefused, git, plain, program, sha
+from worker.git import GitFailed, GitRefused, plain, program, sha
 from worker.git.extent import check_extent
 from worker.git.links import MAX_FOLLOWED, MAX_LINK, staying
 from worker.git.mirror import TOO_LARGE, Mirror
