@@ -24,7 +24,7 @@ from worker.checkout import as_read
 from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed, Used
 from worker.debate.task import Coverage, Task
 from worker.gateway import OpenTurn
-from worker.git import PushRefused, TooLarge
+from worker.git import GitRefused, PushRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
 from worker.git.brief import brief
 from worker.git.commit import Identity, commit, pack, unpack
@@ -261,7 +261,7 @@ class Hands:
         reply = await self._talk(step)
         try:
             intent = await self._admit(step, reply, path)
-        except (RoundRefused, TooLarge) as refusal:
+        except (RoundRefused, TooLarge, GitRefused) as refusal:
             return replace(reply, edited=Edited((), self.place.tree, gap=str(refusal)))
         return await self._deliver(intent) if isinstance(intent, Push) else intent
 

@@ -28,7 +28,7 @@ from worker.debate.codecs import DispositionCodec, VerdictCodec
 from worker.debate.flow import Ask, CommitPlan, Edit, Kind, Reply, TurnFailed, Used
 from worker.debate.task import Seat, Task
 from worker.gateway import SOCKET, Gateway, TurnBudget, Upstream
-from worker.git import PushRefused
+from worker.git import GitRefused, PushRefused
 from worker.git.commit import Identity
 from worker.hands import Desk, Hands
 from worker.prices import load
@@ -350,6 +350,23 @@ async def test_a_round_that_is_refused_leaves_the_last_tree_and_says_why(bench: 
         return YES
 
     await bench.perform(ASK, look)
+
+
+async def test_a_round_that_leaves_a_change_beyond_what_can_be_listed_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(*_: object, **__: object) -> None:
+        raise GitRefused("the pull request", "it changes more files than can be listed")
+
+    def edit(request: TurnRequest) -> str:
+        monkeypatch.setattr("worker.hands.brief", refuses)
+        return editing({"app.py": "x = 3\n"})(request)
+
+    reply = await bench.perform(EDIT, edit)
+    assert reply.edited is not None
+    assert (reply.edited.commit, reply.edited.tree) == (None, bench.task.head_tree)
+    assert "more files than can be listed" in (reply.edited.gap or "")
+    assert bench.pushed == []
 
 
 async def test_a_push_that_is_refused_is_a_gap(bench: Bench) -> None:

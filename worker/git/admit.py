@@ -19,7 +19,7 @@ from typing import IO
 
 from bot.redact import quotable
 from worker.debate.flow import Refusal
-from worker.git import GitFailed
+from worker.git import GitFailed, GitRefused
 from worker.git.entries import (
     CONTROLS,
     FILE,
@@ -114,7 +114,11 @@ async def admit(mirror: Mirror, tree: str, folder: Path, rules: AdmitRules | Non
         return Admitted(await mirror.tree(tree), (), refused)
     changed = tuple(shown(path) for path in sorted({*found.new, *found.gone}))
     try:
-        return Admitted(await write_tree(mirror, tree, found.new, found.gone), changed, refused)
+        made = await write_tree(mirror, tree, found.new, found.gone)
+        await plan(mirror, made, base=rules.base)
+        return Admitted(made, changed, refused)
+    except GitRefused as refusal:
+        raise RoundRefused(f"the next turn could not be given what it leaves: {refusal.words}") from refusal
     except InTheWay as error:
         raise RoundRefused(f"{shown(error.path)} stands in the place of what was not given to the author") from error
     except GitFailed as failure:

@@ -509,6 +509,29 @@ async def test_a_narrowed_tree_keeps_what_was_not_written(
             await round_.admit(base=base)
 
 
+@pytest.mark.threat(85, 125)
+async def test_a_round_that_leaves_more_than_a_turn_can_be_given_is_refused(
+    mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a narrowed tree each folder that the author adds a file to comes whole into the next turn's tree."""
+    monkeypatch.setattr(entries, "MAX_ENTRIES", 8)
+    files = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)}
+    base = source.commit(files)
+    head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
+    await take(base, head)
+    round_ = Round(mirror, head, tmp_path / "tree")
+    await materialise(mirror, head, round_.folder, base=base)
+    for number in (2, 3):
+        (round_.folder / f"d{number}").mkdir()
+        (round_.folder / f"d{number}/new").write_text("x\n")
+        if number == 2:
+            assert (await round_.admit(base=base)).changed == ("d2/new",)
+    with pytest.raises(
+        RoundRefused, match="the next turn could not be given what it leaves: the folders of its changed"
+    ):
+        await round_.admit(base=base)
+
+
 @pytest.mark.threat("T11", "T12", 86, 87, 89)
 async def test_in_a_narrowed_tree_nothing_is_written_over_unseen(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
