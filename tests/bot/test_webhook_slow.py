@@ -142,7 +142,7 @@ async def test_slowloris_200(receiver: Any, monkeypatch: pytest.MonkeyPatch) -> 
             assert await receiver.post() == ACCEPTED
         assert len(ends) == 200
         assert not any(end.done() for end in ends)
-    monkeypatch.setattr(listen, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(listen, "HEADER_SECONDS", 2.0)
     monkeypatch.setattr(app, "ANSWER_SECONDS", 0.2)
     async with slow_senders(receiver) as ends, asyncio.timeout(30):
         answers = await asyncio.gather(*ends)
