@@ -39,7 +39,7 @@ NEWER = "{newer}"
 """Stands in a stored folded comment for the address of the newer one."""
 
 UNTOLD = """\
-This server failed while it wrote the report of this debate: its log names the cause, and holds what was said. \
+This server failed while it wrote the report of this debate: its log names the cause. \
 Write the command again when it is mended."""
 
 

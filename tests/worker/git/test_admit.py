@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -480,17 +480,27 @@ async def test_a_file_cannot_take_the_place_of_a_folder_that_was_not_given_whole
         await round_.admit()
 
 
-async def test_a_narrowed_tree_keeps_what_was_not_written(
+@pytest.fixture
+def narrowed(
     mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Decisions 2.3."""
+) -> Callable[[dict[bytes, Any]], Awaitable[tuple[Round, str]]]:
+    """Return how a round begins of whose four folders and more the author is given only one, with its base."""
     monkeypatch.setattr(entries, "MAX_ENTRIES", 8)
-    files = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)}
-    base = source.commit(files)
-    head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
-    await take(base, head)
-    round_ = Round(mirror, head, tmp_path / "tree")
-    await materialise(mirror, head, round_.folder, base=base)
+
+    async def begin(more: dict[bytes, Any]) -> tuple[Round, str]:
+        files = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)} | more
+        base = source.commit(files)
+        head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
+        await take(base, head)
+        await materialise(mirror, head, tmp_path / "tree", base=base)
+        return Round(mirror, head, tmp_path / "tree"), base
+
+    return begin
+
+
+async def test_a_narrowed_tree_keeps_what_was_not_written(mirror: Mirror, narrowed: Any) -> None:
+    """Decisions 2.3."""
+    round_, base = await narrowed({})
     assert sorted(path.name for path in round_.folder.iterdir()) == ["d1"]
     (round_.folder / "d1/f1").unlink()
     (round_.folder / "d1/f2").write_text("edited\n")
@@ -502,7 +512,7 @@ async def test_a_narrowed_tree_keeps_what_was_not_written(
     assert admitted.refused == (Refusal("d3/f1", "was not given to the author: it was left as it is"),)
     assert await round_.changes(admitted) == [("D", b"d1/f1"), ("M", b"d1/f2")]
     for path in ("d2", "d3/f2/below"):
-        await materialise(mirror, head, round_.folder, base=base)
+        await materialise(mirror, round_.commit, round_.folder, base=base)
         (round_.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (round_.folder / path).write_text("in the way\n")
         with pytest.raises(RoundRefused, match="stands in the place of what was not given to the author"):
@@ -510,17 +520,9 @@ async def test_a_narrowed_tree_keeps_what_was_not_written(
 
 
 @pytest.mark.threat(85, 125)
-async def test_a_round_that_leaves_more_than_a_turn_can_be_given_is_refused(
-    mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_round_that_leaves_more_than_a_turn_can_be_given_is_refused(narrowed: Any) -> None:
     """In a narrowed tree each folder that the author adds a file to comes whole into the next turn's tree."""
-    monkeypatch.setattr(entries, "MAX_ENTRIES", 8)
-    files = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)}
-    base = source.commit(files)
-    head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
-    await take(base, head)
-    round_ = Round(mirror, head, tmp_path / "tree")
-    await materialise(mirror, head, round_.folder, base=base)
+    round_, base = await narrowed({})
     for number in (2, 3):
         (round_.folder / f"d{number}").mkdir()
         (round_.folder / f"d{number}/new").write_text("x\n")
@@ -533,18 +535,9 @@ async def test_a_round_that_leaves_more_than_a_turn_can_be_given_is_refused(
 
 
 @pytest.mark.threat("T11", "T12", 86, 87, 89)
-async def test_in_a_narrowed_tree_nothing_is_written_over_unseen(
-    mirror: Mirror, source: Any, take: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entries, "MAX_ENTRIES", 8)
-    files: dict[bytes, Any] = {b"d%d/f%d" % (folder, n): b"%d\n" % n for folder in range(4) for n in range(3)}
-    files |= {b"lib/link": ("120000", b"d0"), b"ln": ("120000", b"d0"), b"lib/secret.py": b"s\n"}
-    files |= {b"vendor": ("160000", b"1" * 40), b"lib/sub": ("160000", b"2" * 40)}
-    base = source.commit(files)
-    head = source.commit(files | {b"d1/f0": b"changed\n"}, base)
-    await take(base, head)
-    round_ = Round(mirror, head, tmp_path / "tree")
-    await materialise(mirror, head, round_.folder, base=base)
+async def test_in_a_narrowed_tree_nothing_is_written_over_unseen(mirror: Mirror, narrowed: Any) -> None:
+    files = {b"lib/link": ("120000", b"d0"), b"ln": ("120000", b"d0"), b"lib/secret.py": b"s\n"}
+    round_, base = await narrowed(files | {b"vendor": ("160000", b"1" * 40), b"lib/sub": ("160000", b"2" * 40)})
     (round_.folder / "lib").mkdir()
     for path in ("lib/link", "lib/secret.py", "ln"):
         (round_.folder / path).write_text("written over\n")
@@ -554,7 +547,7 @@ async def test_in_a_narrowed_tree_nothing_is_written_over_unseen(
     assert [each.path for each in admitted.refused] == ["lib/link", "lib/secret.py", "ln"]
     assert not (round_.folder / "lib/secret.py").exists()
     for path in ("vendor", "lib/sub"):
-        await materialise(mirror, head, round_.folder, base=base)
+        await materialise(mirror, round_.commit, round_.folder, base=base)
         (round_.folder / path).parent.mkdir(exist_ok=True)
         (round_.folder / path).write_text("in its place\n")
         with pytest.raises(RoundRefused, match="in the place of a submodule"):
