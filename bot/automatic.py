@@ -1,6 +1,7 @@
-"""A pull request that was opened: gather the facts, decide by the rules, begin a debate or show why not.
+"""A pull request that changed: its runs are told, and one that was opened may begin a debate.
 
-Owns what is asked of GitHub and when. A server without automatic debates asks for one file and no more.
+For the second the facts are gathered, the rules decide, and why not is shown. Owns what is asked of GitHub and when.
+A server without automatic debates asks for one file and no more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from bot.rules import Facts, Show
 from bot.statuses import CHECK_NAME
 from bot.store.runs import Full, Repeat
 
+MOVES = frozenset({"closed", "edited", "synchronize"})
+"""Actions after which a debate that is under way may have lost its object: another base is an edit."""
 MEANING_SECONDS = 30 * 86400
 """For so long an event about a pull request is known again under another delivery id (decisions.md 1.2)."""
 
@@ -35,6 +38,8 @@ async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, delivery: 
     await bot.store.installations.heard(
         event.installation_id, event.repository.id, full_name=event.repository.full_name
     )
+    if event.action in MOVES:
+        return f"told: {await bot.store.runs.tell_news(event.repository.id, event.number)} runs"
     if event.action not in rules.ACTIONS:
         return "recorded"
     github = bot.app.installation(event.installation_id, event.repository.id)

@@ -25,7 +25,7 @@ from bot.store.runs import Run, new_run_id
 from bot.telemetry import log
 from worker import agents
 from worker.announce import Announcer, refused
-from worker.checkout import Source, check_out, fetch, first_task
+from worker.checkout import Source, check_out, fetch, first_task, only_merged
 from worker.credential import with_credential
 from worker.debate import review
 from worker.debate.findings import Outcome
@@ -79,7 +79,9 @@ class Attempt:
         self.fence = fence
         self.folder = office.settings.state_dir / "runs" / run.id
         self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
-        self.world = World(run, self.github)
+        self.world = World(run, self.github, only_merged=self._only_merged)
+        self._news = 0
+        """How often the run was told of news before this attempt looked."""
         self.faulty: int | None = None
         """Since when attempts at this run end by faults."""
 
@@ -87,7 +89,7 @@ class Attempt:
         """Debate, report, and make way for the run that waits."""
         runs = self.office.store.runs
         state = await runs.state(self.run.id)
-        self.faulty = state.faulty
+        self.faulty, self._news = state.faulty, state.news
         await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
         self.run = run = await self.world.find()
         identity = await self.office.app.identity(self.github)
@@ -102,7 +104,7 @@ class Attempt:
                 await publisher.resume()
             await self._recall(teller)
             _check_deaths(state.deaths)
-            async with watched(teller.beat, lambda: runs.cancelled(run.id), pulse=teller.pulse):
+            async with watched(teller.beat, self._look, pulse=teller.pulse):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
             end = ended
@@ -147,6 +149,30 @@ class Attempt:
             teller.task = Task.model_validate_json(stored)
             lines = await self.office.store.journal(self.run.id, self.fence).all()
             rehearse(teller.follow(PROTOCOLS[self.run.kind].flow(teller.task)), lines)
+
+    async def _look(self) -> None:
+        """Raise where the run shall end: somebody asked for it, or what GitHub told of has ended it."""
+        state = await self.office.store.runs.state(self.run.id)
+        if state.cancel is not None:
+            raise Cancelled(state.cancel)
+        if state.news != self._news:
+            await self.world.still_current()
+            self._news = state.news
+
+    async def _only_merged(self, head: str) -> bool:
+        """Return whether a new head is the run's own with plain merges of the base on it.
+
+        A run that only waited until now has no reason to debate the older of the two: it begins anew on the new one.
+        """
+        if await self._only_waited():
+            return False
+        mirror = await self.office.mirrors.of(self.run.repository.id)
+        return await self._fetched(lambda source: only_merged(self.run, source, mirror, head))
+
+    async def _only_waited(self) -> bool:
+        """Return whether the run waited for another one and has not begun."""
+        runs, run = self.office.store.runs, self.run
+        return (await runs.state(run.id)).waited and await runs.task(run.id) is None
 
     async def hopeless(self) -> bool:
         """Return whether the run has waited for GitHub for too long, and note since when it does."""
@@ -280,9 +306,7 @@ class Attempt:
         (house.md 4). Where another run waits already, that one comes next.
         """
         runs, run = self.office.store.runs, self.run
-        begun = await runs.task(run.id) is not None
-        waited = (await runs.state(run.id)).waited and not begun
-        if end.status is not Status.SUPERSEDED or not (waited or end.reason == CHANGED):
+        if end.status is not Status.SUPERSEDED or not (end.reason == CHANGED or await self._only_waited()):
             return
         with refused("the pull request", run.id):
             pull = await verbs.pull(self.github, run.repository.full_name, run.number)

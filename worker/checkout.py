@@ -18,9 +18,10 @@ from worker.added import added_lines
 from worker.agents import Agent, instead_of
 from worker.debate.task import ChangedFile, Limits, Seat, Task
 from worker.ended import Ended
-from worker.git import GitRefused, NoMergeBase
+from worker.git import GitRefused, GitUnavailable, NoMergeBase
 from worker.git.brief import brief
 from worker.git.guidance import read_guidance
+from worker.git.merges import plain_merges
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
 
@@ -152,13 +153,31 @@ async def fetch(run: Run, source: Source, mirror: Mirror) -> None:
     Raises as `check_out` does, and `worker.git.RefMissing` where git does not show one of the two.
     """
     base, head = refs(run.id)
-    wanted = {head: f"refs/pull/{run.number}/head", base: f"refs/heads/{run.base_ref}"}
+    wanted = {head: _pull(run), base: f"refs/heads/{run.base_ref}"}
     try:
         await mirror.fetch(source.url, wanted, token=source.token)
     except GitRefused as error:
         raise Ended(Status.GIT_REFUSED, str(error)) from error
-    if await mirror.resolve(head) != run.head_sha:
+    now = await mirror.resolve(head)
+    if now != run.head_sha and not await only_merged(run, source, mirror, now):
         raise Ended(Status.SUPERSEDED)
+
+
+async def only_merged(run: Run, source: Source, mirror: Mirror, head: str) -> bool:
+    """Return whether the pull request's new head holds nothing but the run's head and plain merges of its base.
+
+    Raises `worker.git.GitUnavailable` where git does not show the new head yet, else as `fetch` does.
+    """
+    now, onto = f"refs/run/{run.id}/now", f"refs/run/{run.id}/onto"
+    await mirror.fetch(source.url, {now: _pull(run), onto: f"refs/heads/{run.own_base}"}, token=source.token)
+    there = await mirror.resolve(now)
+    if there == run.head_sha != head:
+        raise GitUnavailable("fetch", "the pull request's new head is not there yet")
+    return await plain_merges(mirror, run.head_sha, there, base=await mirror.resolve(onto))
+
+
+def _pull(run: Run) -> str:
+    return f"refs/pull/{run.number}/head"
 
 
 def refs(run_id: str) -> tuple[str, str]:

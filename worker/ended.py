@@ -20,6 +20,13 @@ class Ended(Exception):  # noqa: N818 - it is an end, and is told as one; most a
 RETARGETED = "the base branch of the pull request was changed"
 """Why a run is superseded whose pull request was given another base (threats.md, input 72)."""
 
+ARCHIVED = "the repository was archived"
+"""Why a run is closed whose repository takes no writes any more (threats.md R9)."""
+FORK_GONE = "the fork that the pull request comes from was deleted"
+"""Why a run is closed whose changes have no place to go any more (threats.md R9)."""
+TRANSFERRED = "the repository or this App changed hands"
+"""Why a run ends whose repository belongs to another installation now: who may command there is another question."""
+
 BY_CANCEL = {
     "stopped": Status.STOPPED,
     "superseded": Status.SUPERSEDED,

@@ -1,4 +1,4 @@
-"""What goes on beside a debate: the heartbeat of its check run, and the look-out for somebody who asked it to end.
+"""What goes on beside a debate: the heartbeat of its check run, and the look-out for what shall end it.
 
 It owns how often, and how a debate in the middle of a turn is ended. It knows neither GitHub's calls nor the store's.
 """
@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from bot.github import GitHubError
+from bot.github import GitHubError, NotInstalled
 from bot.store import LostFence, StoreAway
 from bot.telemetry import log
+from worker.ended import Ended
+from worker.git import GitUnavailable
 from worker.runner import Cancelled
 
 BEAT_SECONDS = 60.0
@@ -19,7 +21,9 @@ BEAT_SECONDS = 60.0
 PULSE_SECONDS = 1.0
 """Between two looks at what an agent does, for those who watch on this machine."""
 WATCH_SECONDS = 0.5
-"""Between two looks at whether somebody asked the run to end."""
+"""Between two looks at whether the run shall end."""
+AWAY_SECONDS = 5.0
+"""Until the next look where GitHub did not answer. Before each step it is asked anyway."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -27,20 +31,21 @@ Sleep = Callable[[float], Awaitable[None]]
 @contextlib.asynccontextmanager
 async def watched(
     beat: Callable[[], Awaitable[None]],
-    cancelled: Callable[[], Awaitable[str | None]],
+    look: Callable[[], Awaitable[None]],
     *,
     pulse: Callable[[], Awaitable[None]],
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Renew the check run while the block goes on, and end the block within a moment of being asked to.
+    """Renew the check run while the block goes on, and end the block within a moment of a reason to.
 
-    `pulse` is called far more often than `beat`: it tells those who watch on this machine, and GitHub nothing. Raises
-    `Cancelled` with the reason where `cancelled` returned one. A cancellation from outside stays what it is.
+    `look` raises the reason: `Cancelled`, `Ended` or `NotInstalled`, which this raises then. `pulse` is called far more
+    often than `beat`: it tells those who watch on this machine, and GitHub nothing. A cancellation from outside stays
+    what it is.
     """
-    block, reasons = asyncio.current_task(), list[str]()
+    block, reasons = asyncio.current_task(), list[Exception]()
 
     async def end() -> None:
-        reasons.append(await _asked(cancelled, sleep))
+        reasons.append(await _found(look, sleep))
         if block is not None:
             block.cancel()
 
@@ -55,7 +60,7 @@ async def watched(
         if not reasons or block is None:
             raise
         block.uncancel()
-        raise Cancelled(reasons[0]) from None
+        raise reasons[0] from None
     finally:
         for helper in helpers:
             helper.cancel()
@@ -72,11 +77,15 @@ async def _beating(beat: Callable[[], Awaitable[None]], seconds: float, sleep: S
             await beat()
 
 
-async def _asked(cancelled: Callable[[], Awaitable[str | None]], sleep: Sleep) -> str:
+async def _found(look: Callable[[], Awaitable[None]], sleep: Sleep) -> Exception:
     """Return the reason for which the run shall end, once there is one."""
-    reason = None
-    while reason is None:
+    while True:
         await sleep(WATCH_SECONDS)
-        with contextlib.suppress(StoreAway):
-            reason = await cancelled()
-    return reason
+        try:
+            await look()
+        except (Cancelled, Ended, NotInstalled) as reason:
+            return reason
+        except StoreAway:
+            continue
+        except (GitHubError, GitUnavailable):
+            await sleep(AWAY_SECONDS)

@@ -5,18 +5,31 @@ It asks GitHub, before rounds and before every push, and ends the run where the 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from bot.github import GitHub, NotFound, Unavailable, verbs
 from bot.statuses import Status
 from bot.store.runs import Run
-from worker.ended import RETARGETED, Ended
+from worker.ended import ARCHIVED, FORK_GONE, RETARGETED, Ended
+
+
+async def nothing_merged(_: str) -> bool:
+    """Say of every other head that it is more than the run's head with its base merged in."""
+    return False
 
 
 class World:
     """The surroundings of one attempt at a run. Its methods raise `GitHubError` where GitHub does not answer."""
 
-    def __init__(self, run: Run, github: GitHub) -> None:
+    def __init__(
+        self, run: Run, github: GitHub, *, only_merged: Callable[[str], Awaitable[bool]] = nothing_merged
+    ) -> None:
+        """`only_merged` says whether another head is the run's own with nothing but plain merges of the base on it."""
         self.run = run
         self._github = github
+        self._only_merged = only_merged
+        self._same = {run.head_sha}
+        """Heads on which the pull request's own changes are those that the run debates."""
 
     async def find(self) -> Run:
         """Return the run with its repository's present name, which may have changed (threats.md, input 67).
@@ -30,9 +43,10 @@ class World:
         return self.run
 
     async def still_current(self) -> None:
-        """Raise `Ended` where the pull request was closed, moved on or was given another base.
+        """Raise `Ended` where the pull request was closed, moved on or was given another base, or nobody stands for it.
 
-        Raises `Unavailable` where the repository was renamed meanwhile: the next attempt finds it.
+        A plain merge of the base is no move: what is debated is still there. Raises `Unavailable` where the repository
+        was renamed meanwhile: the next attempt finds it.
         """
         pull = await self._pull()
         if pull is None:
@@ -42,10 +56,21 @@ class World:
             raise Ended(Status.CLOSED)
         if pull.merged or pull.state == "closed":
             raise Ended(Status.CLOSED)
-        if pull.head.sha != self.run.head_sha:
-            raise Ended(Status.SUPERSEDED)
+        if pull.base.repo is not None and pull.base.repo.archived:
+            raise Ended(Status.CLOSED, ARCHIVED)
+        if self.run.fork and pull.head.repo is None:
+            raise Ended(Status.CLOSED, FORK_GONE)
         if pull.base.ref != self.run.own_base:
             raise Ended(Status.SUPERSEDED, RETARGETED)
+        await self._same_head(pull.head.sha)
+        await self.may_push()
+
+    async def _same_head(self, head: str) -> None:
+        if head in self._same:
+            return
+        if not await self._only_merged(head):
+            raise Ended(Status.SUPERSEDED)
+        self._same.add(head)
 
     async def may_show(self) -> bool:
         """Return whether the debate may be told in its words.

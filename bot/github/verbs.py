@@ -58,6 +58,7 @@ class RepositoryRef(Slice):
     id: Id
     full_name: str
     private: bool = False
+    archived: bool = False
 
 
 class Side(Slice):

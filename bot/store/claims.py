@@ -126,6 +126,19 @@ if redis.call('hexists', KEYS[1], 'request') == 0 or redis.call('hexists', KEYS[
 return redis.call('hsetnx', KEYS[1], 'cancel', ARGV[1])
 """)
 
+NEWS = Script.of("""
+-- KEYS: claim. ARGV: prefix of runs. Answers how many runs that have not ended were told.
+local told = 0
+for _, id in ipairs(redis.call('hvals', KEYS[1])) do
+  local run = ARGV[1] .. id
+  if redis.call('hexists', run, 'request') == 1 and redis.call('hexists', run, 'status') == 0 then
+    redis.call('hincrby', run, 'news', 1)
+    told = told + 1
+  end
+end
+return told
+""")
+
 SEEN = Script.of("""
 -- KEYS: name. ARGV: who sees it, seconds to remember (0: for ever), seconds in which the first may come again.
 -- Answers 1 where it was seen before.

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, RECORD, SEEN
+from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, NEWS, RECORD, SEEN
 from bot.store.connection import Gate, LostFence, key
 
 
@@ -113,6 +113,8 @@ class RunState(Stored):
     """Attempts that came to the present step and did not get past it, with the one under way (decisions.md 1.6)."""
     faulty: int | None = None
     """Since when its attempts end by faults of GitHub or git, in seconds since the epoch; None: the last did not."""
+    news: int = 0
+    """How often GitHub told of a change of its pull request: who works at it looks, and judges by what is there."""
     fingerprint: str | None = None
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
 
@@ -120,7 +122,7 @@ class RunState(Stored):
 RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Digits and letters that are not taken for one another."""
 RUN_ID_LENGTH = 8
-RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel", "waited"}
+RECORDED = frozenset(RunState.model_fields) - {"fence", "status", "cancel", "waited", "news"}
 """What `Runs.record` may write. The others have ways of their own."""
 SHOWING_SECONDS = 150
 """For so long a bot that died is waited for: a look at GitHub with its retries, a turn to write and the write itself
@@ -288,6 +290,11 @@ class Runs:
         """Return the reason for which a run was asked to end."""
         raw: bytes | None = await self._gate.do("HGET", run_key(run_id), "cancel")
         return None if raw is None else raw.decode()
+
+    async def tell_news(self, repository_id: int, number: int) -> int:
+        """Tell the runs of a pull request that it may have changed; return how many there are."""
+        told: int = await self._gate.run(NEWS, [key("claim", repository_id, number)], run_key(""))
+        return told
 
     async def set_progress(self, run_id: str, progress: str) -> None:
         """Store how a run stands, for whoever looks."""

@@ -64,13 +64,14 @@ async def test_head_moves_after_command(story: Story, when: str) -> None:
 
 
 async def test_the_head_moves_on_after_a_round(story: Story) -> None:
+    """A push supersedes the run at once, in the middle of a turn; what was pushed and told stays."""
     run = await paused(story)
     await story.machine.github.commit(story.repo, "feature", {"app.py": "x = 9\n"})
     end = await story.ends(run)
-    # The last verdict was under way when the head moved: it still speaks of the commit that was debated.
-    assert end.state.status == "consensus"
-    assert end.check.head_sha == story.head
-    assert end.check.conclusion == "action_required"
+    assert end.state.status == "superseded"
+    assert (end.check.head_sha, end.check.conclusion) == (story.head, "cancelled")
+    assert "moved on. No agreement. To have the new head reviewed" in end.comment
+    assert len(end.commits) == 1
 
 
 async def test_the_pull_request_is_closed(story: Story) -> None:

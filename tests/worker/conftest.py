@@ -163,6 +163,7 @@ async def world(tmp_path: Path, store: Store) -> AsyncIterator[World]:
             repository=Repository(id=repo.id, full_name=repo.full_name),
             number=number,
             requester=Person(id=owner.id, login=owner.login),
+            authority=Person(id=owner.id, login=owner.login),
             source=Command(comment_id=comment, text="/codex-debate review"),
             seats={"reviewer": seat, "author": seat},
         )

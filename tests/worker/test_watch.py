@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
-from bot.github import Unavailable
+from bot.github import NotInstalled, Unavailable
+from bot.statuses import Status
 from bot.store import LostFence, StoreAway
+from worker.ended import Ended
 from worker.runner import Cancelled
-from worker.watch import BEAT_SECONDS, WATCH_SECONDS, watched
+from worker.watch import AWAY_SECONDS, BEAT_SECONDS, WATCH_SECONDS, watched
 
 
 class Clock:
@@ -23,7 +25,7 @@ class Clock:
         await asyncio.sleep(0)
 
 
-async def nobody() -> str | None:
+async def nobody() -> None:
     return None
 
 
@@ -60,19 +62,21 @@ async def test_the_check_run_is_renewed_even_after_a_fault(fault: Exception | No
     assert clock.slept.count(BEAT_SECONDS) >= 3
 
 
-async def test_whoever_asks_ends_a_turn_that_goes_on() -> None:
-    answers: list[str | StoreAway | None] = [None, StoreAway("away"), "stopped"]
+@pytest.mark.parametrize("reason", [Cancelled("stopped"), Ended(Status.SUPERSEDED), NotInstalled(404, "gone")])
+async def test_a_reason_ends_a_turn_that_goes_on(reason: Exception) -> None:
+    answers: list[Exception | None] = [None, StoreAway("away"), Unavailable(503, "away"), reason]
+    clock = Clock()
 
-    async def cancelled() -> str | None:
+    async def look() -> None:
         answer = answers.pop(0)
-        if isinstance(answer, StoreAway):
+        if answer is not None:
             raise answer
-        return answer
 
-    with pytest.raises(Cancelled) as ended:
-        async with asyncio.timeout(5), watched(no_beat, cancelled, pulse=no_beat, sleep=Clock()):
+    with pytest.raises(type(reason)) as ended:
+        async with asyncio.timeout(5), watched(no_beat, look, pulse=no_beat, sleep=clock):
             await turn()
-    assert ended.value.reason == "stopped"
+    assert ended.value is reason
+    assert clock.slept.count(AWAY_SECONDS) == 1, "GitHub is not asked twice a second while it is away"
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

@@ -55,7 +55,7 @@ def _title(report: Report) -> str:
                 Status.NOTHING_TO_REVIEW: f"Nothing to review: {reason or f'no change against {base}'}",
                 Status.SUPERSEDED: f"Superseded: {_moved(report)}",
                 Status.STOPPED: f"Stopped by a maintainer in round {present_round(report)}",
-                Status.CLOSED: "Ended: the pull request was closed",
+                Status.CLOSED: f"Ended: {reason or 'the pull request was closed'}",
                 Status.AUTHORISATION_WITHDRAWN: f"Ended: {reason or 'its starter may no longer write here'}",
                 Status.MERGE_BASE_ERROR: f"Not started: no common commit with {base}",
                 Status.GIT_REFUSED: "Not started: git refuses an object",

@@ -291,7 +291,7 @@ def _ended(report: Report, status: Status) -> str:
         Status.AGENT_ERROR: ("Stopped", f"{agent(report, AUTHOR)} gave no answer{tries}", ""),
         Status.SUPERSEDED: ("Ended", reason or moved, "" if reason and reason != RETARGETED else fresh),
         Status.STOPPED: ("Stopped", "a maintainer ended it", over),
-        Status.CLOSED: ("Ended", "the pull request was closed", ""),
+        Status.CLOSED: ("Ended", reason or "the pull request was closed", ""),
         Status.AUTHORISATION_WITHDRAWN: (
             "Ended",
             reason or "the person who started this debate can no longer write here",

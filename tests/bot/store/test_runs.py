@@ -223,3 +223,14 @@ def test_run_ids_are_short_and_clear() -> None:
     assert len(ids) == 500
     assert all(len(each) == 8 and set(each) <= set(RUN_ID_ALPHABET) for each in ids)
     assert not set("01ilo") & set(RUN_ID_ALPHABET)
+
+
+async def test_news_of_a_pull_request_reach_its_runs_until_they_end(store: Store, make_run: MakeRun) -> None:
+    running, waiting, elsewhere = make_run(), make_run(), make_run(number=13)
+    for number, run in enumerate((running, waiting, elsewhere)):
+        await store.runs.claim(run, f"{number}")
+    assert await store.runs.tell_news(100, 12) == 2
+    assert [(await store.runs.state(run.id)).news for run in (running, waiting, elsewhere)] == [1, 1, 0]
+    await store.runs.finish(waiting.id, 0, "stopped")
+    assert await store.runs.tell_news(100, 12) == 1
+    assert await store.runs.tell_news(100, 99) == 0
