@@ -36,6 +36,8 @@ class Published:
 
     id: int | None = None
     url: str = ""
+    refused: str = ""
+    """Why it is not there, and will not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class Publisher:
     place: Place
     run: str | None = None
     fence: int | None = None
-    push: Callable[[Push], Awaitable[None]] | None = None
+    push: Callable[[Push], Awaitable[str]] | None = None
+    """Makes a push, and returns why the server refuses it for good: nothing, where it does not."""
     _locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @property
@@ -127,11 +130,51 @@ class Publisher:
 
     async def resume(self) -> None:
         """Carry out what an earlier attempt left pending, but for pushes: their step finds and finishes its own."""
-        for name in await self.outbox.pending(self.run):
-            raw = await self.outbox.get(name)
-            intent = None if raw is None else load_intent(raw)
-            if intent is not None and not isinstance(intent, Push):
+        for intent in await self._pending():
+            if not isinstance(intent, Push):
                 await self.publish(intent)
+
+    async def settle(self) -> None:
+        """Carry out what a run that has ended left pending. One that fails keeps no other waiting; the first is raised.
+
+        No step comes back for its pushes: they are recorded as not made. So is what GitHub has no place for any more.
+        """
+        failures = list[Exception]()
+        for intent in await self._pending():
+            try:
+                if isinstance(intent, Push):
+                    await self._never(intent, "the debate had ended")
+                else:
+                    await self.publish(intent)
+            except GitHubError as error:
+                if isinstance(error, NotFound) or error.status == UNPROCESSABLE:
+                    await self._never(intent, error.message)
+                else:
+                    failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def intend(self, intent: CheckRun | Comment) -> None:
+        """Store how something shall look without making it so: `settle` does that. A conclusion that stands, stands.
+
+        Raises `LostFence` and `StoreAway`.
+        """
+        name = name_of(intent)
+        async with self._locks[name]:
+            stored = await self.outbox.get(name)
+            before = None if stored is None else load_intent(stored)
+            if not (isinstance(before, CheckRun) and before.status == "completed"):
+                await self.outbox.replace(name, dump_intent(intent), self._by)
+
+    async def _pending(self) -> list[Intent]:
+        names = await self.outbox.pending(self.run)
+        found = [raw for name in names if (raw := await self.outbox.get(name)) is not None]
+        return [load_intent(raw) for raw in found]
+
+    async def _never(self, intent: Intent, why: str) -> None:
+        kind: TypeAdapter[Any] = _shown if isinstance(intent, CheckRun | Comment) else _results
+        result = _Shown() if isinstance(intent, CheckRun | Comment) else Published(refused=why)
+        await self.outbox.done(name_of(intent), kind.dump_json(result), self._by)
 
     # ---- What is meant once -----------------------------------------------------------------------------------------
 
@@ -148,7 +191,7 @@ class Publisher:
             case Answer():
                 published = await self._answer(first, seek=not stored.first)
             case Push():
-                published = await self._push(first)
+                published = Published(refused=await self._push(first))
             case _:  # pragma: no cover - a name belongs to one kind
                 raise TypeError(f"{name} holds a {type(first).__name__}")
         await self.outbox.done(name, _results.dump_json(published), self._by)
@@ -162,12 +205,12 @@ class Publisher:
         made = await verbs.create_comment(self.github, self.place.repo, intent.number, body=intent.body)
         return Published(made.id, made.html_url)
 
-    async def _push(self, intent: Push) -> Published:
-        if intent.ref is not None:
-            if self.push is None:
-                raise ValueError("this publisher was given no way to push")
-            await self.push(intent)
-        return Published()
+    async def _push(self, intent: Push) -> str:
+        if intent.ref is None:
+            return ""
+        if self.push is None:
+            raise ValueError("this publisher was given no way to push")
+        return await self.push(intent)
 
     # ---- Comments ---------------------------------------------------------------------------------------------------
 

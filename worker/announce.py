@@ -25,10 +25,10 @@ from worker.debate.findings import Outcome, Record, Standing, Word, ledger, next
 from worker.debate.flow import Flow, Note, TurnFailed
 from worker.debate.task import Task
 from worker.ended import Ended
-from worker.git import TooLarge
+from worker.git import GitFailed, TooLarge
 from worker.git.mirror import Mirror
 from worker.git.tree import diffstat, patch, shown_lines
-from worker.outputs.check import cited, hidden, render_check
+from worker.outputs.check import CheckOutput, cited, hidden, render_check
 from worker.outputs.comment import folded, render_comment
 from worker.outputs.patch import CHECK_LIMIT
 from worker.outputs.progress import AtWork, progress
@@ -150,9 +150,12 @@ class Announcer:
             failed_seat=end.failed_seat,
             attempts=end.attempts if isinstance(end, Outcome) else 0,
             log=end.log if isinstance(end, Outcome) else "",
-            patch=await self._patch(report.record, mirror),
-            diff_lines=await self._diff_lines(report.record, mirror),
         )
+        try:
+            patch = await self._patch(report.record, mirror)
+            report = replace(report, patch=patch, diff_lines=await self._diff_lines(report.record, mirror))
+        except GitFailed as error:  # it ended before this machine had fetched what another one has debated
+            log(__name__).warning("not told", what="patch and places", run=self.task.run, error=str(error))
         if self._is_due(report):
             with refused("the comment", self.task.run):
                 report = replace(report, comment_url=await self._comment(report))
@@ -161,19 +164,17 @@ class Announcer:
         await self._store.runs.set_progress(self.task.run, progress(report, self._at_work()))
         return report
 
+    async def intend(self, end: Ended) -> None:
+        """Store how the run ended: it is told when GitHub can be reached again (`Publisher.settle`)."""
+        report = self._report(self.moment.standing.record)
+        report = replace(report, status=end.status, reason=end.reason, hint=end.hint)
+        await self.publisher.intend(self._intent(render_check(report)))
+        if self.task.comment and any(each.section for each in report.record.rounds):
+            await self.publisher.intend(Comment(self.task.run, 0, render_comment(report)))
+
     async def give_up(self) -> None:
         """Conclude the check run, and the comment that is there, in plain words: the report itself cannot be made."""
-        await self.publisher.publish(
-            CheckRun(
-                run=self.task.run,
-                name=CHECK_NAME,
-                head_sha=self.task.head_sha,
-                status="completed",
-                conclusion="failure",
-                title="Failed: the report could not be written",
-                summary=UNTOLD,
-            )
-        )
+        await self.publisher.publish(_plain(self.task))
         if self.task.comment and any(each.section for each in self.moment.standing.record.rounds):
             await self.publisher.publish(Comment(self.task.run, 0, f"## Debate\n\n❌ **Failed.** {UNTOLD}\n"))
 
@@ -277,20 +278,33 @@ class Announcer:
         shown = render_check(report)
         if not await self._may_show():
             shown = hidden(shown)
-        published = await self.publisher.publish(
-            CheckRun(
-                run=self.task.run,
-                name=CHECK_NAME,
-                head_sha=self.task.head_sha,
-                status=shown.status,
-                conclusion=shown.conclusion,
-                title=shown.title,
-                summary=shown.summary,
-                text=shown.text,
-                annotations=shown.annotations,
-            )
+        self._check_url = (await self.publisher.publish(self._intent(shown))).url
+
+    def _intent(self, shown: CheckOutput) -> CheckRun:
+        return CheckRun(
+            run=self.task.run,
+            name=CHECK_NAME,
+            head_sha=self.task.head_sha,
+            status=shown.status,
+            conclusion=shown.conclusion,
+            title=shown.title,
+            summary=shown.summary,
+            text=shown.text,
+            annotations=shown.annotations,
         )
-        self._check_url = published.url
+
+
+def _plain(task: Task) -> CheckRun:
+    """Return a check run that is concluded without a report."""
+    return CheckRun(
+        run=task.run,
+        name=CHECK_NAME,
+        head_sha=task.head_sha,
+        status="completed",
+        conclusion="failure",
+        title="Failed: the report could not be written",
+        summary=f"{UNTOLD} Run `{task.run}`.",
+    )
 
 
 @contextmanager

@@ -11,42 +11,44 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from bot import replies
-from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, verbs
+from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, own, verbs
 from bot.intents import Answer, CommentRef, Push, Reaction
 from bot.publish import Place, Publisher
 from bot.settings import Settings
 from bot.statuses import Status
-from bot.store import LostFence, Store, StoreAway
+from bot.store import Branch, LostFence, Store, StoreAway
 from bot.store.runs import Run, new_run_id
 from bot.telemetry import log
 from worker import agents
 from worker.announce import Announcer, refused
-from worker.checkout import Source, check_out, fetch, first_task, only_merged
-from worker.credential import with_credential
+from worker.checkout import first_task
 from worker.debate import review
 from worker.debate.findings import Outcome
 from worker.debate.task import Task
-from worker.ended import BY_CANCEL, Ended
-from worker.git import GitFailed, GitRefused, RefMissing, Remote
-from worker.git.commit import Identity, push
+from worker.ended import BY_CANCEL, TRANSFERRED, Ended
+from worker.folder import clear, taken
+from worker.git import GitFailed, GitRefused
+from worker.git.commit import Identity
 from worker.git.mirror import Mirror, Mirrors
-from worker.git.tree import empty
 from worker.hands import Desk, Hands
-from worker.protocols import PROTOCOLS, Protocol
-from worker.quarters import Lodgings, Quarters
+from worker.origin import Origin
+from worker.protocols import PROTOCOLS
+from worker.quarters import Quarters
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
 from worker.seating import seated
 from worker.watch import watched
 from worker.world import World
 
-T = TypeVar("T")
-
 DEATHS = 3
 """Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
+FOLDERS = "runs"
+"""Where the folders of runs are, below the state folder."""
+BRANCH_SECONDS = 30 * 86_400
+"""For so long a branch of ours is kept after it was pushed to (interface.md 7)."""
 SHOWN_SECONDS = 0.05
 """Pause between two looks whether the bot has shown the queued run."""
 HOPELESS_SECONDS = 86_400
@@ -77,7 +79,6 @@ class Attempt:
         self.office = office
         self.run = run
         self.fence = fence
-        self.folder = office.settings.state_dir / "runs" / run.id
         self.github: GitHub = office.app.installation(run.installation_id, run.repository.id)
         self.world = World(run, self.github, only_merged=self._only_merged)
         self._news = 0
@@ -90,8 +91,9 @@ class Attempt:
         runs = self.office.store.runs
         state = await runs.state(self.run.id)
         self.faulty, self._news = state.faulty, state.news
-        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1)
-        self.run = run = await self.world.find()
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, touched=int(time.time()))
+        here = await self._find()
+        run = self.run
         identity = await self.office.app.identity(self.github)
         mirror = await self.office.mirrors.of(run.repository.id)
         publisher = self._publisher(identity, mirror)
@@ -104,7 +106,8 @@ class Attempt:
                 await publisher.resume()
             await self._recall(teller)
             _check_deaths(state.deaths)
-            async with watched(teller.beat, self._look, pulse=teller.pulse):
+            _check_gone(state.touched, run, here=here)
+            async with watched(partial(self._beat, teller), self._look, pulse=teller.pulse):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
             end = ended
@@ -121,6 +124,28 @@ class Attempt:
         await self._tell(teller, end, mirror, deaths=state.deaths)
         await self._begin_anew(end)
         await self.leave(end.status)
+
+    async def _find(self) -> bool:
+        """Find the repository under its present name; return whether it is the same installation's still.
+
+        Where it is another's by now, that one is written to: the end has to be told.
+        """
+        try:
+            self.run = await self.world.find()
+        except NotInstalled:
+            there = await own.installation_of(self.office.app.own, self.run.repository.full_name)
+            if there in {None, self.run.installation_id}:
+                raise
+            self.github = self.office.app.installation(there, self.run.repository.id)
+            self.world = World(self.run, self.github)
+            self.run = await self.world.find()
+            return False
+        return True
+
+    async def _beat(self, teller: Announcer) -> None:
+        """Give a sign of life, to the store and on GitHub."""
+        await self.office.store.runs.record(self.run.id, self.fence, touched=int(time.time()))
+        await teller.beat()
 
     async def _shown(self) -> None:
         """Wait until the bot is not creating the queued check run: two who look at once would both create one."""
@@ -167,7 +192,11 @@ class Attempt:
         if await self._only_waited():
             return False
         mirror = await self.office.mirrors.of(self.run.repository.id)
-        return await self._fetched(lambda source: only_merged(self.run, source, mirror, head))
+        return await self._origin(mirror).only_merged(head)
+
+    def _origin(self, mirror: Mirror) -> Origin:
+        office = self.office
+        return Origin(self.run, mirror, app=office.app, github=self.github, settings=office.settings)
 
     async def _only_waited(self) -> bool:
         """Return whether the run waited for another one and has not begun."""
@@ -190,92 +219,85 @@ class Attempt:
                 await self.office.store.runs.record(self.run.id, self.fence, deaths=max(0, deaths - 1))
 
     async def _debate(self, teller: Announcer, mirror: Mirror, identity: AppIdentity) -> Outcome:
-        """Fill the seats, and debate."""
-        async with seated(self.office.quarters, self.run, day_usd=self.office.settings.day_budget_usd) as lodgings:
-            return await self._drive(teller, mirror, identity, lodgings)
+        """Fill the seats, look at the pull request, and debate in a folder that no other process works in."""
+        settings = self.office.settings
+        async with seated(self.office.quarters, self.run, day_usd=settings.day_budget_usd) as lodgings:
+            await self.world.still_current()
+            with taken(settings.state_dir / FOLDERS, self.run) as folder:
+                await self._beat(teller)
+                task, fresh = await self._task(mirror, folder)
+                teller.task = task
+                desk = Desk(
+                    task=task,
+                    mirror=mirror,
+                    folder=folder,
+                    publisher=teller.publisher,
+                    identity=Identity(identity.bot_login, _address(identity, settings)),
+                    still_current=self.world.still_current,
+                    lodgings=lodgings,
+                    hear=teller.listening,
+                    tell=teller.does,
+                    sleep=self.office.sleep,
+                    secrets=settings.secrets,
+                )
+                return await self._drive(teller, Hands(desk, checked_out=fresh))
 
-    async def _drive(
-        self, teller: Announcer, mirror: Mirror, identity: AppIdentity, lodgings: Lodgings | None
-    ) -> Outcome:
-        """Look at the pull request, check out, and drive the flow to its end."""
+    async def _drive(self, teller: Announcer, hands: Hands) -> Outcome:
         run, store = self.run, self.office.store
-        protocol = PROTOCOLS[run.kind]
-        await self.world.still_current()
-        await asyncio.to_thread(_make_private, self.folder)
-        await teller.beat()
-        fresh = await store.runs.task(run.id) is None
-        task = await self._task(mirror, protocol)
-        teller.task = task
-        hands = Hands(
-            Desk(
-                task=task,
-                mirror=mirror,
-                folder=self.folder,
-                publisher=teller.publisher,
-                identity=Identity(identity.bot_login, _address(identity, self.office.settings)),
-                still_current=self.world.still_current,
-                lodgings=lodgings,
-                hear=teller.listening,
-                tell=teller.does,
-                sleep=self.office.sleep,
-                secrets=self.office.settings.secrets,
-            ),
-            checked_out=fresh,
-        )
         return await drive(
-            lambda: teller.follow(protocol.flow(task)),
+            lambda: teller.follow(PROTOCOLS[run.kind].flow(teller.task)),
             journal=Tapped(store.journal(run.id, self.fence), self._journaled),
             hands=hands,
             on_note=lambda _, standing: teller.standing(standing),
             cancelled=lambda: store.runs.cancelled(run.id),
         )
 
-    async def _task(self, mirror: Mirror, protocol: Protocol) -> Task:
-        """Return the run's frozen Task: the stored one, or a new one from a checkout."""
+    async def _task(self, mirror: Mirror, folder: Path) -> tuple[Task, bool]:
+        """Return the run's frozen Task: the stored one, or a new one from a checkout; and whether it is new."""
         run, store = self.run, self.office.store
-        mark = fingerprint(protocol.parts)
+        mark = fingerprint(PROTOCOLS[run.kind].parts)
         stored = await store.runs.task(run.id)
         if stored is None:
             reviewer, _ = agents.find(run.seats[review.REVIEWER].agent)
-            task = await self._fetched(lambda source: check_out(run, source, mirror, self.folder, reviewer=reviewer))
+            task = await self._origin(mirror).check_out(folder, reviewer=reviewer)
             first = await store.ledger.next_finding(run.repository.id, run.number)
             task = task.model_copy(update={"next_finding": first})
             await store.runs.record(run.id, self.fence, fingerprint=mark)
-            return Task.model_validate_json(await store.runs.set_task(run.id, self.fence, task.model_dump_json()))
+            raw = await store.runs.set_task(run.id, self.fence, task.model_dump_json())
+            return Task.model_validate_json(raw), True
         if (await store.runs.state(run.id)).fingerprint != mark:
             raise FlowChanged("/0")
-        await self._fetched(lambda source: fetch(run, source, mirror))
-        return Task.model_validate_json(stored)
-
-    async def _fetched(self, use: Callable[[Source], Awaitable[T]]) -> T:
-        """Fetch, and do not believe git alone that a branch is gone: a garbled answer reads the same.
-
-        An attempt that ends so may have died of its step, and a few of them end the run.
-        """
-        try:
-            return await self._with_git(use)
-        except RefMissing as missing:
-            if await verbs.branch_sha(self.github, self.run.repository.full_name, self.run.base_ref) is None:
-                raise Ended(Status.MERGE_BASE_ERROR, str(missing)) from missing
-            raise GitFailed("fetch", str(missing)) from missing
-
-    async def _with_git(self, use: Callable[[Source], Awaitable[T]], *, write: bool = False) -> T:
-        server_url = self.office.settings.github_server_url
-        return await with_credential(self.office.app, self.run, server_url=server_url, write=write, use=use)
+        await self._origin(mirror).fetch()
+        return Task.model_validate_json(stored), False
 
     # ---- Pushing ----------------------------------------------------------------------------------------------------
 
     def _publisher(self, identity: AppIdentity, mirror: Mirror) -> Publisher:
         place = Place(self.run.repository.full_name, self.run.number, identity.bot_id)
 
-        async def deliver(intent: Push) -> None:
-            await self.world.may_push()
-            ref = intent.ref or ""
-            await self._with_git(
-                lambda source: push(mirror, Remote(source.url, source.token), intent.new, ref=ref), write=True
-            )
+        async def deliver(intent: Push) -> str:
+            await self.world.still_current()
+            refused = await self._origin(mirror).push(intent)
+            if not refused:
+                await self._keep_branch(intent)
+            return refused
 
         return Publisher(self.office.store.outbox, self.github, place, run=self.run.id, fence=self.fence, push=deliver)
+
+    async def _keep_branch(self, push: Push) -> None:
+        """Note that a branch is ours, where it stands, and when it is of no use any more."""
+        run = self.run
+        await self.office.store.upkeep.keep_branch(
+            Branch(
+                run=run.id,
+                installation=run.installation_id,
+                repository=run.repository.id,
+                number=run.number,
+                name=(push.ref or "").removeprefix("refs/heads/"),
+                sha=push.new,
+                until=time.time() + BRANCH_SECONDS,
+            )
+        )
 
     # ---- Around the debate ------------------------------------------------------------------------------------------
 
@@ -322,13 +344,27 @@ class Attempt:
             }
             await runs.claim(run.model_copy(update=fresh), f"instead of {run.id}")
 
+    async def give_up(self, status: Status, reason: str) -> None:
+        """End the run without GitHub: how it ended is stored, and told when GitHub takes it (`worker.reconcile`)."""
+        office, run = self.office, self.run
+        place = Place(run.repository.full_name, run.number, bot_id=0)  # nothing is looked for now
+        publisher = Publisher(office.store.outbox, self.github, place, run=run.id, fence=self.fence)
+        task = first_task(run, office.settings.github_server_url)
+        teller = Announcer(publisher, run, office.store, task=task, may_show=self.world.may_show)
+        await self._recall(teller)
+        await teller.intend(Ended(status, reason, hint=LOOK if reason else ""))
+        await self.leave(status)
+
     async def leave(self, status: Status) -> None:
         """Record the end, start the run that waits, and clear what only this run needed. Twice is once."""
         waiting = await self.office.store.runs.finish(self.run.id, self.fence, status.value)
         if waiting is not None:
             await self.office.store.queue.enqueue_run(waiting)
+        if status is Status.CLOSED:
+            await self.office.store.upkeep.close(self.run.repository.id, self.run.number)
         try:
-            await asyncio.to_thread(empty, self.folder)  # first: on a full disk git has no room for its part
+            # First: on a full disk git has no room for its part.
+            await asyncio.to_thread(clear, self.office.settings.state_dir / FOLDERS, self.run.id)
             mirror = await self.office.mirrors.of(self.run.repository.id)
             await mirror.drop_refs(self.run.id)
             await mirror.tidy()
@@ -342,15 +378,17 @@ NOT_HERE = "this App may not work here any more"
 LOOK = "its log names the cause; write the command again when it is mended"
 
 
-def _make_private(folder: Path) -> None:
-    """Make a run's folder. Others of this machine may pass through those above it, and see nothing of it."""
-    folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-
-
 def _check_deaths(deaths: int) -> None:
     if deaths >= DEATHS:
         raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=LOOK)
+
+
+def _check_gone(touched: int | None, run: Run, *, here: bool) -> None:
+    """Raise `Ended` where the repository went to another installation, or the last worker long ago (threats.md R25)."""
+    if not here:
+        raise Ended(Status.AUTHORISATION_WITHDRAWN, TRANSFERRED)
+    if touched is not None and time.time() - touched > 2 * run.ceilings.run_seconds:
+        raise Ended(Status.TIMED_OUT)
 
 
 def _address(identity: AppIdentity, settings: Settings) -> str:

@@ -24,7 +24,7 @@ from worker.checkout import as_read
 from worker.debate.flow import Ask, Edit, Edited, Malformed, Reply, TurnFailed, Used
 from worker.debate.task import Coverage, Task
 from worker.gateway import OpenTurn
-from worker.git import GitRefused, PushRefused, TooLarge
+from worker.git import GitRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
 from worker.git.brief import brief
 from worker.git.commit import Identity, commit, pack, unpack
@@ -101,20 +101,36 @@ class Hands:
         now = task.head_sha if task.commit else task.head_tree
         self._briefed: tuple[str, str | None] | None = (now, None) if checked_out else None
         """What the files in ``brief`` are about."""
+        self._recalled = list[str]()
+        """Paths of replayed edits whose objects may not be here."""
 
-    def recall(self, step: Ask | Edit, result: Reply | TurnFailed) -> None:
+    def recall(self, step: Ask | Edit, result: Reply | TurnFailed, path: str) -> None:
         """Take a replayed result into account, as if the step had just been performed."""
         self.place.turns[step.seat] += 1
         if isinstance(result, Reply):
             self._settle(step, result)
+            if result.edited is not None and result.edited.changed:
+                self._recalled.append(path)
 
     async def perform(self, step: Ask | Edit, path: str) -> Reply:
         """Perform a step and return its reply. Raises `TurnFailed`; anything else is a fault of the worker."""
         await self.desk.still_current()
+        await self._bring()
         self.place.turns[step.seat] += 1
         reply = await self._talk(step) if isinstance(step, Ask) else await self._edit(step, path)
         self._settle(step, reply)
         return reply
+
+    async def _bring(self) -> None:
+        """Bring earlier rounds into this machine's mirror: another machine may have made them, or lost them half way.
+
+        They come from what is stored with the run; what the mirror has, stays.
+        """
+        while self._recalled:
+            known = await self.desk.publisher.stored_push(self._recalled[0])
+            if known is not None:
+                await unpack(self.desk.mirror, known.pack)
+            del self._recalled[0]
 
     def _settle(self, step: Ask | Edit, reply: Reply) -> None:
         place = self.place
@@ -307,15 +323,12 @@ class Hands:
     async def _deliver(self, intent: Push) -> Reply:
         """Make a stored intent come true and return the reply that it holds."""
         reply = _replies.validate_json(intent.reply)
-        try:
-            await self.desk.publisher.publish(intent)
-        except PushRefused as refusal:
-            edited = reply.edited or Edited((), self.place.tree)
-            gone = replace(
-                edited, tree=self.place.tree, commit=None, coverage=None, gap=f"the push was refused: {refusal}"
-            )
-            return replace(reply, edited=gone)
-        return reply
+        published = await self.desk.publisher.publish(intent)
+        if not published.refused:
+            return reply
+        edited = reply.edited or Edited((), self.place.tree)
+        gap = f"the push was refused: {published.refused}"
+        return replace(reply, edited=replace(edited, tree=self.place.tree, commit=None, coverage=None, gap=gap))
 
 
 def _given_up(failures: list[TurnFailed], bill: Bill, *, seconds: float) -> TurnFailed:

@@ -10,17 +10,22 @@ import asyncio
 
 from bot.github import NotInstalled, Unavailable
 from bot.statuses import Status
-from bot.store import LostFence, StoreAway, TryAgain
+from bot.store import Lease, LostFence, StoreAway, TryAgain
 from bot.telemetry import log
 from worker.attempt import DEATHS, Attempt, Office
 from worker.git import GitUnavailable
 
 AGAIN_SECONDS = 5.0
 """Pause before a run is taken up again after a fault of the worker."""
+AWAY = "GitHub could not be reached for a day"
 
 
-async def debate(office: Office, run_id: str) -> None:
-    """Make one attempt at a run. Returns when it has ended; raises `TryAgain` where another attempt shall follow."""
+async def debate(office: Office, run_id: str, lease: Lease | None = None) -> None:
+    """Make one attempt at a run. Returns when it has ended; raises `TryAgain` where another attempt shall follow.
+
+    `lease` tells why the attempt was cancelled, if it was: a worker that stands still over a step, again and again, may
+    do so because of it.
+    """
     runs = office.store.runs
     run = await runs.get(run_id)
     if run is None:
@@ -30,29 +35,39 @@ async def debate(office: Office, run_id: str) -> None:
     attempt = Attempt(office, run, await runs.begin_attempt(run_id))
     try:
         if ended is None:
-            await attempt.make()
+            await _make(attempt)
         else:  # a worker died between the run's end and what follows it
             await attempt.leave(Status(ended))
     except LostFence:
         log(__name__).info("attempt overtaken", run=run_id)
     except asyncio.CancelledError:
         log(__name__).info("attempt cancelled", run=run_id)
-        await attempt.blameless()
+        if lease is None or not lease.stalled:
+            await attempt.blameless()
         raise
+    except TryAgain:
+        raise
+    except Exception as fault:
+        log(__name__).exception("attempt died", run=run_id)
+        if (await runs.state(run_id)).deaths < 2 * DEATHS:
+            raise TryAgain(AGAIN_SECONDS) from fault
+        # Not even that can be told: the claim, at least, is given back.
+        await attempt.leave(Status.AGENT_ERROR)
+
+
+async def _make(attempt: Attempt) -> None:
+    """Make the attempt, and end the run where GitHub is not there for it: that is nobody's death."""
+    run = attempt.run.id
+    try:
+        await attempt.make()
     except (Unavailable, GitUnavailable, StoreAway) as fault:
-        log(__name__).warning("attempt fault", run=run_id, fault=str(fault))
+        log(__name__).warning("attempt fault", run=run, fault=str(fault))
         if not isinstance(fault, StoreAway) and await attempt.hopeless():
-            await attempt.leave(Status.AGENT_ERROR)
+            await attempt.give_up(Status.AGENT_ERROR, AWAY)
             return
         await attempt.blameless()
         # Where GitHub says when it may be asked again, not before that.
         raise TryAgain(max(AGAIN_SECONDS, getattr(fault, "retry_after", None) or 0.0)) from fault
     except NotInstalled as gone:
-        log(__name__).warning("not installed", run=run_id, error=str(gone))
-        await attempt.leave(Status.AUTHORISATION_WITHDRAWN)
-    except Exception as fault:
-        log(__name__).exception("attempt died", run=run_id)
-        if (await runs.state(run_id)).deaths < 2 * DEATHS:
-            raise TryAgain(AGAIN_SECONDS) from fault
-        # Not even the end can be told: the claim, at least, is given back.
-        await attempt.leave(Status.AGENT_ERROR)
+        log(__name__).warning("not installed", run=run, error=str(gone))
+        await attempt.give_up(Status.AUTHORISATION_WITHDRAWN, "")

@@ -87,7 +87,7 @@ async def _quarters(settings: Settings, store: Store, supplies: Supplies) -> Asy
 async def take_run(ctx: dict[str, Any], run_id: str) -> None:
     """Make an attempt at a run: the job of queue `runs`."""
     office: Office = ctx["office"]
-    await debate(office, run_id)
+    await debate(office, run_id, ctx["lease"])
 
 
 # ---- What this worker lacks -----------------------------------------------------------------------------------------

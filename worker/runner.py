@@ -53,7 +53,7 @@ class Hands(Protocol):
         Any other exception is a fault of the worker: it is not journaled and ends the attempt.
         """
 
-    def recall(self, step: Ask | Edit, result: Reply | TurnFailed) -> None:
+    def recall(self, step: Ask | Edit, result: Reply | TurnFailed, path: str) -> None:
         """Take note of a step that was performed in an earlier attempt."""
 
 
@@ -209,7 +209,7 @@ class _Drive:
                 raise FlowChanged(path)
             self.replayed.add(path)
             result = result_of(entry)
-            self.hands.recall(step, result)
+            self.hands.recall(step, result, path)
             return result
         line.past = False
         try:

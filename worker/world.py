@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from bot.github import GitHub, NotFound, Unavailable, verbs
+from bot.github import GitHub, NotFound, NotInstalled, Unavailable, verbs
 from bot.statuses import Status
 from bot.store.runs import Run
 from worker.ended import ARCHIVED, FORK_GONE, RETARGETED, Ended
@@ -76,9 +76,12 @@ class World:
         """Return whether the debate may be told in its words.
 
         Words about a private repository that has become public need somebody who may still write there (threats.md,
-        input 68).
+        input 68). Where the App may not look, it writes nothing either: who tells it later asks again.
         """
-        pull = await self._pull() if self.run.private else None
+        try:
+            pull = await self._pull() if self.run.private else None
+        except NotInstalled:
+            return True
         if pull is None or pull.base.repo is None or pull.base.repo.private:
             return True
         return await self._writes()

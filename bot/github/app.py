@@ -161,7 +161,8 @@ class AppClient:
         self._classic: set[_Scope] = set()
         self._app: _App | None = None
         self._identity: AppIdentity | None = None
-        self._api = self._with(self._app_jwt, None)
+        self.own = self._with(self._app_jwt, None)
+        """A client with the App's own credential, for the calls of own.py."""
 
     def installation(
         self, installation_id: int, repository_id: int, permissions: Mapping[str, str] = API_PERMISSIONS
@@ -236,12 +237,12 @@ class AppClient:
     async def _describe(self) -> _App:
         if self._app is None:
             with _as_app():
-                self._app = understood(_App, await self._api.get("/app"))
+                self._app = understood(_App, await self.own.get("/app"))
         return self._app
 
     async def _any_installation(self) -> GitHub:
         with _as_app():
-            installations = await self._api.pages("/app/installations")
+            installations = await self.own.pages("/app/installations")
         for installation in installations:
             scope = _Scope(understood(_Installation, installation).id, None, (("metadata", "read"),))
             return self._client(scope)
@@ -275,7 +276,7 @@ class AppClient:
             body["repository_ids"] = [scope.repository]
         path = f"/app/installations/{scope.installation}/access_tokens"
         with _as_app(), _as_installation():
-            made = await self._api.post(path, body, headers=CLASSIC if scope in self._classic else None)
+            made = await self.own.post(path, body, headers=CLASSIC if scope in self._classic else None)
         return understood(_Token, made)
 
     # ---- The App's own credential

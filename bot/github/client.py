@@ -58,12 +58,19 @@ class GitHub:
         with _mapped():
             return await self._api.getitem(_with(path, query), None)
 
-    async def pages(self, path: str, *, key: str = "items", **query: str | int) -> list[Any]:
-        """Return all entries of a list, over its pages; `key` names the list where an object holds it."""
-        found = []
+    async def pages(
+        self, path: str, *, key: str = "items", until: Callable[[Any], bool] | None = None, **query: str | int
+    ) -> list[Any]:
+        """Return all entries of a list, over its pages; `key` names the list where an object holds it.
+
+        Where `until` is true of an entry, the list ends before that one.
+        """
+        found: list[Any] = []
         with _mapped():
             address = _with(path, {"per_page": 100, **query})
             async for entry in self._api.getiter(address, None, iterable_key=key):
+                if until is not None and until(entry):
+                    break
                 found.append(entry)
                 if len(found) >= PAGES * 100:
                     break

@@ -19,7 +19,9 @@ PERMISSIONS: Mapping[str, tuple[str, str]] = {
     "pull": ("pull_requests", "read"),
     "repository_name": ("metadata", "read"),
     "permission": ("metadata", "read"),
+    "open_pulls": ("pull_requests", "read"),
     "branch_sha": ("contents", "read"),
+    "delete_branch": ("contents", "write"),
     "contents": ("contents", "read"),
     "create_check_run": ("checks", "write"),
     "update_check_run": ("checks", "write"),
@@ -153,6 +155,15 @@ async def pull(github: GitHub, repo: str, number: int) -> PullRequest:
     return understood(PullRequest, await github.get(f"{_repo(repo)}/pulls/{number}"))
 
 
+async def open_pulls(github: GitHub, repo: str) -> tuple[PullRequest, ...]:
+    """Return the open pull requests, the one that changed last first.
+
+    https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
+    """
+    found = await github.pages(f"{_repo(repo)}/pulls", state="open", sort="updated", direction="desc")
+    return tuple(understood(PullRequest, entry) for entry in found)
+
+
 async def repository_name(github: GitHub, repository_id: int) -> str | None:
     """Return the present ``owner/name`` of a repository that the credential opens: it may have been renamed.
 
@@ -193,6 +204,22 @@ async def branch_sha(github: GitHub, repo: str, name: str) -> str | None:
     found = understood(_Ref, answer)
     # GitHub Enterprise Server answered in older versions with references that only begin so.
     return found.object.sha if found.ref == f"refs/heads/{name}" else None
+
+
+async def delete_branch(github: GitHub, repo: str, name: str) -> None:
+    """Delete a branch, wherever it stands. It takes a credential that may push.
+
+    https://docs.github.com/en/rest/git/refs#delete-a-reference
+    """
+    try:
+        await github.delete(f"{_repo(repo)}/git/refs/heads/{quote(name, safe='/')}")
+    except GitHubError as error:
+        if error.status != GONE:
+            raise
+
+
+GONE = 422
+"""What GitHub answers to the deletion of a reference that is not there: "Reference does not exist"."""
 
 
 class _Target(Slice):
@@ -243,10 +270,18 @@ async def update_check_run(github: GitHub, repo: str, check_run_id: int, *, fiel
     return understood(CheckRun, await github.patch(f"{_repo(repo)}/check-runs/{check_run_id}", fields))
 
 
-async def check_runs(github: GitHub, repo: str, ref: str, *, name: str) -> tuple[CheckRun, ...]:
-    """Return all check runs of a name on a commit, those of other Apps too, newest first as GitHub orders them."""
+async def check_runs(
+    github: GitHub, repo: str, ref: str, *, name: str | None = None, app: int | None = None
+) -> tuple[CheckRun, ...]:
+    """Return all check runs on a commit, of a name and of an App where they are given, newest first as GitHub has it.
+
+    https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
+    """
     path = f"{_repo(repo)}/commits/{quote(ref, safe='/')}/check-runs"
-    found = await github.pages(path, key="check_runs", check_name=name, filter="all")
+    wanted: dict[str, str | int] = {"filter": "all"}
+    wanted |= {} if name is None else {"check_name": name}
+    wanted |= {} if app is None else {"app_id": app}
+    found = await github.pages(path, key="check_runs", until=None, **wanted)
     return tuple(understood(CheckRun, entry) for entry in found)
 
 

@@ -12,12 +12,14 @@ from bot.store.connection import Gate, LostFence, StoreAway, StoreRefused
 from bot.store.health import Health
 from bot.store.installations import Installations
 from bot.store.journal import AlreadyJournaled, Journal
+from bot.store.lease import Lease
 from bot.store.ledger import Ledger, Newest
 from bot.store.outbox import Outbox, Writer
 from bot.store.pace import Pace
 from bot.store.queue import EVENTS, RUNS, LeasedWorker, Queue, TryAgain
 from bot.store.runs import Runs
 from bot.store.spending import Spendings
+from bot.store.upkeep import Branch, Failed, Upkeep
 
 KEEP_DAYS = 30
 """Days for which records are kept after they were last written, unless the operator says otherwise."""
@@ -37,6 +39,7 @@ class Store:
         self.health = Health(gate)
         self.spending = Spendings(gate)
         self.queue = Queue(gate)
+        self.upkeep = Upkeep(gate)
 
     @classmethod
     async def connect(cls, url: str, *, keep_days: int = KEEP_DAYS) -> Self:
@@ -66,7 +69,10 @@ __all__ = [
     "EVENTS",
     "RUNS",
     "AlreadyJournaled",
+    "Branch",
+    "Failed",
     "Journal",
+    "Lease",
     "LeasedWorker",
     "Ledger",
     "LostFence",
@@ -79,5 +85,6 @@ __all__ = [
     "StoreAway",
     "StoreRefused",
     "TryAgain",
+    "Upkeep",
     "Writer",
 ]

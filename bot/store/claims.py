@@ -11,7 +11,7 @@ from bot.store.connection import Script
 SLOTS = "{'running', 'waiting', 'beside1', 'beside2'}"
 
 CLAIM = Script.of("""
--- KEYS: claim, source, text, run. ARGV: run id, request, editing, keep ms, repeat ms, prefix of runs.
+-- KEYS: claim, source, text, run, live. ARGV: run id, request, editing, keep ms, repeat ms, prefix of runs.
 local keep = ARGV[4]
 local function answer(word, id, other)
   local text = word .. ' ' .. id .. ' ' .. (other or '')
@@ -36,6 +36,7 @@ local function take(slot)
   redis.call('hset', KEYS[4], 'request', ARGV[2], 'claim', KEYS[1])
   if slot == 'waiting' then redis.call('hset', KEYS[4], 'waited', 1) end
   redis.call('pexpire', KEYS[4], keep)
+  redis.call('sadd', KEYS[5], ARGV[1])
   redis.call('set', KEYS[3], ARGV[1], 'px', ARGV[5])
 end
 
@@ -97,7 +98,9 @@ return {'ok', redis.call('get', KEYS[2])}
 FINISH = Script.of(
     FENCED
     + f"""
--- KEYS: run. ARGV: fence, keep ms, run id, status, prefix of runs. Answers 'ok' and the promoted run's id, or 'ok '.
+-- KEYS: run, live. ARGV: fence, keep ms, run id, status, prefix of runs. Answers 'ok' and the promoted run's id, or
+-- 'ok '.
+redis.call('srem', KEYS[2], ARGV[3])
 if redis.call('hexists', KEYS[1], 'status') == 1 then
   return 'ok ' .. (redis.call('hget', KEYS[1], 'promoted') or '')
 end
@@ -119,6 +122,27 @@ redis.call('hset', KEYS[1], 'promoted', waiting)
 return 'ok ' .. waiting
 """
 )
+
+STARTABLE = Script.of(f"""
+-- KEYS: live. ARGV: prefix of runs. Answers the ids of live runs that do not wait for another: a worker should have
+-- them, or be about to. Forgets those that are not live any more.
+local function live(id)
+  local run = ARGV[1] .. id
+  return redis.call('hexists', run, 'request') == 1 and redis.call('hexists', run, 'status') == 0
+end
+local found = {{}}
+for _, id in ipairs(redis.call('smembers', KEYS[1])) do
+  if not live(id) then
+    redis.call('srem', KEYS[1], id)
+  else
+    local claim = redis.call('hget', ARGV[1] .. id, 'claim')
+    for _, slot in ipairs({SLOTS}) do
+      if slot ~= 'waiting' and redis.call('hget', claim, slot) == id then table.insert(found, id) end
+    end
+  end
+end
+return found
+""")
 
 CANCEL = Script.of("""
 -- KEYS: run. ARGV: reason. The first reason stands; a run that has ended, or is unknown, is left alone.

@@ -44,6 +44,10 @@ class Lease:
     """Why the job is being cancelled: ``shutdown`` or ``lost-lease`` (decisions.md 1.7). None: it is not."""
     until: float = 0.0
     """The time, by this process's monotonic clock, until which the store surely keeps it."""
+    unheard: bool = False
+    """The store did not answer when it was last to be renewed."""
+    stalled: bool = False
+    """It was lost although the store answered each time: this process stood still, maybe because of the job."""
 
 
 class Keeper:
@@ -105,9 +109,11 @@ class Keeper:
         except (RedisError, OSError):
             held = [None] * len(leases)
         for lease, answer in zip(leases, held, strict=True):
+            lease.unheard = lease.unheard or answer is None
             if answer == 1:
-                lease.until = asked + self.seconds
+                lease.until, lease.unheard = asked + self.seconds, False
             elif answer == 0 or time.monotonic() >= lease.until:
+                lease.stalled = answer == 0 and not lease.unheard
                 self.drop(lease)
                 # The loop may be closed by now: then there is no job left to tell.
                 if not loop.is_closed():

@@ -19,7 +19,7 @@ _GUARD = Script.of(_FENCED + "return 'ok'")
 _PUT = Script.of(
     _FENCED
     + """
--- KEYS: run, intent, pending, counter. ARGV: fence, keep ms, name, raw, once or latest.
+-- KEYS: run, intent, pending, counter, unsent. ARGV: fence, keep ms, name, raw, once or latest, writer.
 if ARGV[5] == 'once' then
   local stored = redis.call('get', KEYS[2])
   if stored then return {'old', stored} end
@@ -27,6 +27,7 @@ end
 redis.call('set', KEYS[2], ARGV[4], 'px', ARGV[2])
 redis.call('zadd', KEYS[3], 'nx', redis.call('incr', KEYS[4]), ARGV[3])
 redis.call('pexpire', KEYS[3], ARGV[2])
+if ARGV[6] ~= '-' then redis.call('sadd', KEYS[5], ARGV[6]) end
 return {'new', ARGV[4]}
 """
 )
@@ -34,12 +35,17 @@ return {'new', ARGV[4]}
 _DONE = Script.of(
     _FENCED
     + """
--- KEYS: run, result, pending. ARGV: fence, keep ms, name, result, done or more.
+-- KEYS: run, result, pending, unsent. ARGV: fence, keep ms, name, result, done or more, writer.
 redis.call('set', KEYS[2], ARGV[4], 'px', ARGV[2])
 if ARGV[5] == 'done' then redis.call('zrem', KEYS[3], ARGV[3]) end
+if redis.call('exists', KEYS[3]) == 0 then redis.call('srem', KEYS[4], ARGV[6]) end
 return 'ok'
 """
 )
+
+
+UNSENT = key("unsent")
+"""The ids of the runs that have pending intents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +104,29 @@ class Outbox:
         names: list[bytes] = await self._gate.do("ZRANGE", _pending(run_id), 0, -1)
         return tuple(name.decode() for name in names)
 
+    async def unsent(self) -> tuple[str, ...]:
+        """Return the ids of the runs that have pending intents."""
+        found: set[bytes] = await self._gate.do("SMEMBERS", UNSENT)
+        return tuple(sorted(run.decode() for run in found))
+
+    async def forget(self, run_id: str) -> None:
+        """Forget that a run has pending intents: they expired, or the run is not known any more."""
+        await self._gate.do("SREM", UNSENT, run_id)
+
     async def guard(self, by: Writer) -> None:
         """Raise `LostFence` unless the writer's attempt is the newest."""
         await self._fenced(_GUARD, (), by=by)
 
     async def _put(self, name: str, raw: bytes, *, by: Writer, mode: str) -> list[bytes]:
-        keys = (key("intent", name), _pending(by.run), key("intents"))
-        answer: list[bytes] = await self._fenced(_PUT, keys, self._gate.keep_ms, name, raw, mode, by=by)
+        keys = (key("intent", name), _pending(by.run), key("intents"), UNSENT)
+        words = (self._gate.keep_ms, name, raw, mode, _writer(by.run))
+        answer: list[bytes] = await self._fenced(_PUT, keys, *words, by=by)
         return answer
 
     async def _result(self, name: str, result: bytes, *, by: Writer, state: str) -> None:
-        keys = (key("result", name), _pending(by.run))
-        await self._fenced(_DONE, keys, self._gate.keep_ms, name, result, state, by=by)
+        keys = (key("result", name), _pending(by.run), UNSENT)
+        words = (self._gate.keep_ms, name, result, state, _writer(by.run))
+        await self._fenced(_DONE, keys, *words, by=by)
 
     async def _fenced(
         self, script: Script, keys: tuple[str, ...], *words: str | bytes | int, by: Writer
@@ -121,5 +138,9 @@ class Outbox:
         return answer if isinstance(answer, list) else [answer]
 
 
+def _writer(run_id: str | None) -> str:
+    return run_id or "-"
+
+
 def _pending(run_id: str | None) -> str:
-    return key("pending", run_id or "-")
+    return key("pending", _writer(run_id))

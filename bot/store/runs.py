@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, NEWS, RECORD, SEEN
+from bot.store.claims import BEGIN, CANCEL, CLAIM, FINISH, KEEP, NEWS, RECORD, SEEN, STARTABLE
 from bot.store.connection import Gate, LostFence, key
 
 
@@ -111,6 +111,8 @@ class RunState(Stored):
     """It waited for another run: where the head has moved meanwhile, a new run takes its place (decisions.md 1.3)."""
     deaths: int = 0
     """Attempts that came to the present step and did not get past it, with the one under way (decisions.md 1.6)."""
+    touched: int | None = None
+    """When an attempt last gave a sign of life, in seconds since the epoch; None before the first."""
     faulty: int | None = None
     """Since when its attempts end by faults of GitHub or git, in seconds since the epoch; None: the last did not."""
     news: int = 0
@@ -119,6 +121,8 @@ class RunState(Stored):
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
 
 
+LIVE = key("live")
+"""The ids of the runs that have not ended."""
 RUN_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Digits and letters that are not taken for one another."""
 RUN_ID_LENGTH = 8
@@ -194,6 +198,7 @@ class Runs:
             key("source", run.repository.id, source),
             key("text", *place, run.head_sha, text_key),
             run_key(run.id),
+            LIVE,
         ]
         words = (run.id, run.model_dump_json(), int(run.editing), self._gate.keep_ms, REPEAT_SECONDS * 1000)
         answer: bytes = await self._gate.run(CLAIM, keys, *words, run_key(""))
@@ -224,6 +229,11 @@ class Runs:
         ids: list[bytes | None] = await self._gate.do("HMGET", claim, *slots)
         running, waiting, *beside = [await self.get(each.decode()) if each else None for each in ids]
         return Holders(running, waiting, tuple(run for run in beside if run is not None))
+
+    async def startable(self) -> tuple[str, ...]:
+        """Return the ids of the runs that have not ended and wait for no other: each belongs into the queue."""
+        found: list[bytes] = await self._gate.run(STARTABLE, [LIVE], run_key(""))
+        return tuple(run_id.decode() for run_id in found)
 
     async def get(self, run_id: str) -> Run | None:
         """Return the run as it was asked for."""
@@ -265,7 +275,7 @@ class Runs:
         The caller enqueues that run. The first status stands: a second call changes nothing and returns the same.
         """
         words = (fence, self._gate.keep_ms, run_id, status, run_key(""))
-        answer: bytes = await self._gate.run(FINISH, [run_key(run_id)], *words)
+        answer: bytes = await self._gate.run(FINISH, [run_key(run_id), LIVE], *words)
         _held(answer, run_id, fence)
         return answer.decode().removeprefix("ok ") or None
 

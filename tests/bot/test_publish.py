@@ -387,10 +387,11 @@ async def test_calls_for_the_same_thing_wait_for_each_other(publisher: Publisher
 async def test_a_push_is_stored_with_its_reply_and_done_once(store: Store, hub: Hub, run: Run) -> None:
     pushed: list[Push] = []
 
-    async def push(intent: Push) -> None:
+    async def push(intent: Push) -> str:
         pushed.append(intent)
         if len(pushed) == 1:
             raise Unavailable(0, "the connection broke")
+        return ""
 
     publisher = Publisher(store.outbox, hub.github, Place(REPO, NUMBER, BOT), run=run.id, fence=0, push=push)
     assert await publisher.stored_push("/1") is None
@@ -419,8 +420,9 @@ async def test_a_commit_that_is_not_pushed_is_kept(publisher: Publisher) -> None
 async def test_an_older_attempt_does_nothing(publisher: Publisher, store: Store, hub: Hub, run: Run) -> None:
     pushed: list[Push] = []
 
-    async def push(intent: Push) -> None:
+    async def push(intent: Push) -> str:
         pushed.append(intent)
+        return ""
 
     publisher.push = push
     await store.runs.begin_attempt(run.id)
@@ -450,7 +452,7 @@ async def test_what_is_pending_is_carried_out_by_the_next_attempt(
     async def away(name: str) -> None:
         raise Unavailable(503, "away")
 
-    async def push(intent: Push) -> None:
+    async def push(intent: Push) -> str:
         raise AssertionError("a push is its step's part")
 
     hub.instrument = away
@@ -481,10 +483,11 @@ class Life:
         outbox = cast("Outbox", TappedOutbox(self.store.outbox, points))
         self.hub.instrument = points
 
-        async def push(intent: Push) -> None:
+        async def push(intent: Push) -> str:
             await points("before push")
             self.pushed.add(intent.new)
             await points("after push")
+            return ""
 
         publisher = Publisher(
             outbox, self.hub.github, Place(REPO, NUMBER, BOT), run=self.run.id, fence=fence, push=push

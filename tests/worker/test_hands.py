@@ -24,12 +24,14 @@ from scripted_models import ModelServer, faults
 from tests.worker.conftest import Change, git
 from worker import agents, hands
 from worker.agents import Agent, SessionGone, TurnReply, TurnRequest
+from worker.checkout import fetch
 from worker.debate.codecs import DispositionCodec, VerdictCodec
 from worker.debate.flow import Ask, CommitPlan, Edit, Kind, Reply, TurnFailed, Used
 from worker.debate.task import Seat, Task
 from worker.gateway import SOCKET, Gateway, TurnBudget, Upstream
-from worker.git import GitRefused, PushRefused
+from worker.git import GitRefused, GitUnavailable, RefMissing
 from worker.git.commit import Identity
+from worker.git.mirror import Mirrors
 from worker.hands import Desk, Hands
 from worker.prices import load
 from worker.quarters import Lodgings
@@ -74,7 +76,7 @@ class Bench:
     slept: list[float]
     pushed: list[Push]
     fresh: Callable[[], Awaitable[Hands]]
-    refuse: list[str] = field(default_factory=list)
+    refuse: list[str | Exception] = field(default_factory=list)
 
     async def perform(self, step: Ask | Edit, *answers: Answer) -> Reply:
         self.player.answers += answers
@@ -83,7 +85,7 @@ class Bench:
 
 @pytest_asyncio.fixture
 async def bench(change: Change, store: Store, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    player, slept, pushed, refuse = Player(), list[float](), list[Push](), list[str]()
+    player, slept, pushed, refuse = Player(), list[float](), list[Push](), list[str | Exception]()
     agent = Agent("player", take_turn=player.take_turn)
     monkeypatch.setitem(agents.AGENTS, "player", agent)
     await store.runs.claim(change.run, "key")
@@ -94,10 +96,13 @@ async def bench(change: Change, store: Store, monkeypatch: pytest.MonkeyPatch) -
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    async def push(intent: Push) -> None:
+    async def push(intent: Push) -> str:
+        if refuse and isinstance(refuse[0], Exception):
+            raise refuse[0]
         if refuse:
-            raise PushRefused(refuse[0])
+            return str(refuse[0])
         pushed.append(intent)
+        return ""
 
     async def current() -> None:
         return None
@@ -233,8 +238,8 @@ async def test_a_session_that_is_gone_starts_cold(bench: Bench) -> None:
 
 
 async def test_a_replayed_turn_is_remembered(bench: Bench) -> None:
-    bench.hands.recall(ASK, Reply(YES, "player", session="old"))
-    bench.hands.recall(ASK, TurnFailed("transport", "no"))
+    bench.hands.recall(ASK, Reply(YES, "player", session="old"), "/0")
+    bench.hands.recall(ASK, TurnFailed("transport", "no"), "/1")
     await bench.perform(replace(ASK, round=3, brief="short", cold="whole"), YES)
     assert (bench.player.asked[0].session, bench.player.asked[0].turn) == ("old", 3)
 
@@ -378,14 +383,42 @@ async def test_a_push_that_is_refused_is_a_gap(bench: Bench) -> None:
 
 
 async def test_an_attempt_that_finds_the_intent_finishes_it_and_asks_nobody(bench: Bench) -> None:
-    bench.refuse.append("down")
-    first = await bench.perform(EDIT, editing({"app.py": "x = 3\n"}))
+    bench.refuse.append(GitUnavailable("push", "down"))
+    with pytest.raises(GitUnavailable):
+        await bench.perform(EDIT, editing({"app.py": "x = 3\n"}))
     bench.refuse.clear()
     again = await (await bench.fresh()).perform(EDIT, "/0")
     assert len(bench.player.asked) == 1
-    assert again.text == first.text
     assert again.edited is not None
     assert [push.new for push in bench.pushed] == [again.edited.commit]
+
+
+async def test_a_push_that_was_refused_stays_refused(bench: Bench) -> None:
+    """What a crash before the journal leaves is no commit that nobody can find."""
+    bench.refuse.append("GH006: protected")
+    first = await bench.perform(EDIT, editing({"app.py": "x = 3\n"}))
+    bench.refuse.clear()
+    assert await (await bench.fresh()).perform(EDIT, "/0") == first
+    assert (len(bench.player.asked), bench.pushed) == (1, [])
+    assert await bench.hands.desk.publisher.outbox.unsent() == ()
+
+
+async def test_earlier_rounds_are_brought_to_a_machine_that_never_saw_them(bench: Bench, tmp_path: Path) -> None:
+    first = await bench.perform(EDIT, editing({"app.py": "x = 3\n"}))
+    assert first.edited is not None
+    other = await Mirrors(tmp_path / "other-machine", also=("file",)).of(5)
+    await fetch(bench.change.run, bench.change.source, other)
+    with pytest.raises(RefMissing):
+        await other.tree(first.edited.tree)
+    elsewhere = await bench.fresh()
+    elsewhere.desk = replace(elsewhere.desk, mirror=other, folder=tmp_path / "run-elsewhere")
+    elsewhere.desk.folder.mkdir()
+    elsewhere.recall(EDIT, first, "/0")
+    bench.player.answers.append(editing({"app.py": "x = 4\n"}))
+    second = await elsewhere.perform(EDIT, "/1")
+    assert second.edited is not None
+    assert await other.resolve(second.edited.commit or "") == second.edited.commit
+    assert git(other.path, "log", "--format=%P", "-1", second.edited.commit or "") == first.edited.commit
 
 
 async def test_the_same_edit_is_the_same_commit(bench: Bench) -> None:

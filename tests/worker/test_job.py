@@ -9,9 +9,9 @@ import pytest
 from bot.store import TryAgain
 from bot.store.runs import Waiting
 from tests.worker.conftest import World
-from worker import attempt
 from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.job import debate
+from worker.origin import Origin
 
 
 async def test_a_run_ends_once(world: World) -> None:
@@ -69,7 +69,7 @@ async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     async def bug(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(attempt, "check_out", bug)
+    monkeypatch.setattr(Origin, "check_out", bug)
     for _ in range(DEATHS):
         with pytest.raises(TryAgain):
             await debate(world.office, world.run.id)
@@ -77,6 +77,7 @@ async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     assert await world.status() == "agent-error"
     assert world.check.conclusion == "failure"
     assert "this server failed 3 times" in world.check.title + (world.check.summary or "")
+    assert world.run.id in (world.check.summary or "")
     assert "a fault of ours" not in world.check.title + (world.check.summary or "")
 
 

@@ -96,7 +96,7 @@ class Recorder:
             raise OSError(step.brief)
         return Reply(f"on {step.brief}", "scripted")
 
-    def recall(self, step: Ask | Edit, result: Reply | TurnFailed) -> None:
+    def recall(self, step: Ask | Edit, result: Reply | TurnFailed, path: str) -> None:
         self.recalled.append(step.brief)
 
 
@@ -473,7 +473,7 @@ class LivingHands:
         await self.points()
         return Reply(f"<{len(step.brief)}>", "scripted", edited=Edited((), "tree", commit="same"))
 
-    def recall(self, step: Ask | Edit, result: Reply | TurnFailed) -> None:
+    def recall(self, step: Ask | Edit, result: Reply | TurnFailed, path: str) -> None:
         assert dump_entry(entry_of(step, result))
 
 
@@ -505,10 +505,11 @@ async def attempt(store: Store, world: World, plan: list[Plan], points: Points) 
     had_past = bool(await journal.all())
     seen = set(world.notes)
 
-    async def push(intent: Push) -> None:
+    async def push(intent: Push) -> str:
         await points()
         world.pushed.add(intent.new)
         await points()
+        return ""
 
     async def tap(path: str) -> None:
         world.journaled.add(path)

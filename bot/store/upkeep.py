@@ -1,0 +1,116 @@
+"""What the reconciler keeps: who does it, which deliveries failed, and which branches are ours until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.store.connection import Gate, Script, key
+
+LEAD_SECONDS = 90
+"""A reconciler that gave no sign for so long is replaced; it gives one each minute."""
+
+_LEAD = Script.of("""
+-- KEYS: leader. ARGV: who asks, life in seconds. Answers 1 where it is who asks.
+local holder = redis.call('get', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('set', KEYS[1], ARGV[1], 'ex', ARGV[2])
+return 1
+""")
+
+
+class Failed(BaseModel):
+    """A delivery that GitHub counts as failed, over all its attempts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: int
+    """GitHub's id of the newest attempt."""
+    attempts: int
+    at: float
+    """When the newest attempt was made, in seconds since the epoch."""
+    first: float
+    """When the first attempt was made."""
+
+
+class Branch(BaseModel):
+    """A branch of ours in somebody's repository."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str
+    installation: int
+    repository: int
+    number: int
+    """The issue or pull request that it was made for."""
+    name: str
+    sha: str
+    """Where we put it: what stands anywhere else is somebody's work."""
+    until: float
+    """From when on it is of no use any more, in seconds since the epoch."""
+
+
+class Upkeep:
+    """The reconciler's own records. Every method raises `StoreAway`."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def leads(self, who: str) -> bool:
+        """Return whether `who` does what only one of all workers does, until it is silent for `LEAD_SECONDS`."""
+        return bool(await self._gate.run(_LEAD, [key("leader")], who, LEAD_SECONDS))
+
+    async def resign(self, who: str) -> None:
+        """Let another one lead at once."""
+        if await self.leads(who):
+            await self._gate.do("DEL", key("leader"))
+
+    # ---- Deliveries
+
+    async def newest_delivery(self) -> int:
+        """Return the id of the newest attempt to deliver that was looked at; 0 before the first look."""
+        return int(await self._gate.do("GET", key("newest-delivery")) or 0)
+
+    async def set_newest_delivery(self, number: int) -> None:
+        """Remember the newest attempt to deliver that was looked at."""
+        await self._gate.do("SET", key("newest-delivery"), number)
+
+    async def failed(self) -> Mapping[str, Failed]:
+        """Return the deliveries that failed so far, by their GUID."""
+        return {guid: Failed.model_validate_json(raw) for guid, raw in (await self._all("failed")).items()}
+
+    async def set_failed(self, guid: str, failed: Failed | None) -> None:
+        """Remember that a delivery failed; None: it did not, in the end, or is given up."""
+        await self._put("failed", guid, failed)
+
+    # ---- Branches
+
+    async def branches(self) -> tuple[Branch, ...]:
+        """Return the branches that are ours."""
+        return tuple(Branch.model_validate_json(raw) for raw in (await self._all("branches")).values())
+
+    async def keep_branch(self, branch: Branch) -> None:
+        """Remember a branch of a run, in place of what was known of it."""
+        await self._put("branches", branch.run, branch)
+
+    async def close(self, repository: int, number: int) -> None:
+        """Say that the branches made for an issue or pull request are of no use any more: it was closed."""
+        for branch in await self.branches():
+            if (branch.repository, branch.number) == (repository, number):
+                await self.keep_branch(branch.model_copy(update={"until": 0.0}))
+
+    async def forget_branch(self, run_id: str) -> None:
+        """Forget a branch: it is gone, or somebody else's now."""
+        await self._put("branches", run_id, None)
+
+    async def _put(self, kind: str, name: str, value: BaseModel | None) -> None:
+        if value is None:
+            await self._gate.do("HDEL", key(kind), name)
+        else:
+            await self._gate.do("HSET", key(kind), name, value.model_dump_json())
+
+    async def _all(self, kind: str) -> dict[str, bytes]:
+        flat: list[bytes] | dict[bytes, bytes] = await self._gate.do("HGETALL", key(kind))
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        return {name.decode(): raw for name, raw in pairs}
