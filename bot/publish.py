@@ -72,6 +72,12 @@ def _bare(intent: CheckRun, error: GitHubError) -> CheckRun:
     return replace(intent, summary=summary, text="", annotations=(), actions=())
 
 
+async def concluded(outbox: Outbox, run: str, name: str) -> bool:
+    """Return whether a run's check run of this name was completed, as far as is recorded."""
+    raw = await outbox.result(name_of(CheckRun(run, name, "", "completed")))
+    return raw is not None and _shown.validate_json(raw).completed
+
+
 # ---- Publishing -----------------------------------------------------------------------------------------------------
 
 
@@ -134,18 +140,25 @@ class Publisher:
             if not isinstance(intent, Push):
                 await self.publish(intent)
 
-    async def settle(self) -> None:
+    async def settle(self, hidden: Callable[[CheckRun], CheckRun] | None = None) -> None:
         """Carry out what a run that has ended left pending. One that fails keeps no other waiting; the first is raised.
 
         No step comes back for its pushes: they are recorded as not made. So is what GitHub has no place for any more.
+        `hidden` takes the debate's words out of what is told, where they may not be shown; comments are not then.
         """
         failures = list[Exception]()
         for intent in await self._pending():
             try:
-                if isinstance(intent, Push):
-                    await self._never(intent, "the debate had ended")
-                else:
-                    await self.publish(intent)
+                match intent:
+                    case Push():
+                        await self._never(intent, "the debate had ended")
+                    case Comment() if hidden is not None:
+                        await self._never(intent, "its words may not be shown")
+                    case CheckRun() if hidden is not None:
+                        await self.outbox.replace(name_of(intent), dump_intent(hidden(intent)), self._by)
+                        await self.publish(hidden(intent))
+                    case _:
+                        await self.publish(intent)
             except GitHubError as error:
                 if isinstance(error, NotFound) or error.status == UNPROCESSABLE:
                     await self._never(intent, error.message)

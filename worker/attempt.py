@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from bot import replies
-from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, own, verbs
+from bot.github import AppClient, AppIdentity, GitHub, NotInstalled, Unavailable, verbs
 from bot.intents import Answer, CommentRef, Push, Reaction
 from bot.publish import Place, Publisher
 from bot.settings import Settings
@@ -41,7 +41,7 @@ from worker.quarters import Quarters
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
 from worker.seating import seated
 from worker.watch import watched
-from worker.world import World
+from worker.world import World, locate
 
 DEATHS = 3
 """Attempts that may die at the same step before the run ends (decisions.md 1.6)."""
@@ -92,8 +92,10 @@ class Attempt:
         state = await runs.state(self.run.id)
         self.faulty, self._news = state.faulty, state.news
         await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, touched=int(time.time()))
-        here = await self._find()
-        run = self.run
+        found = await locate(self.run, self.office.app)
+        self.run = run = found.run
+        self.github = found.github
+        self.world = World(run, self.github, only_merged=self._only_merged)
         identity = await self.office.app.identity(self.github)
         mirror = await self.office.mirrors.of(run.repository.id)
         publisher = self._publisher(identity, mirror)
@@ -105,8 +107,8 @@ class Attempt:
             with refused("what was left to tell", run.id):
                 await publisher.resume()
             await self._recall(teller)
-            _check_deaths(state.deaths)
-            _check_gone(state.touched, run, here=here)
+            _check_deaths(state.deaths, run)
+            _check_gone(state.touched, run, moved=found.moved)
             async with watched(partial(self._beat, teller), self._look, pulse=teller.pulse):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
@@ -124,23 +126,6 @@ class Attempt:
         await self._tell(teller, end, mirror, deaths=state.deaths)
         await self._begin_anew(end)
         await self.leave(end.status)
-
-    async def _find(self) -> bool:
-        """Find the repository under its present name; return whether it is the same installation's still.
-
-        Where it is another's by now, that one is written to: the end has to be told.
-        """
-        try:
-            self.run = await self.world.find()
-        except NotInstalled:
-            there = await own.installation_of(self.office.app.own, self.run.repository.full_name)
-            if there in {None, self.run.installation_id}:
-                raise
-            self.github = self.office.app.installation(there, self.run.repository.id)
-            self.world = World(self.run, self.github)
-            self.run = await self.world.find()
-            return False
-        return True
 
     async def _beat(self, teller: Announcer) -> None:
         """Give a sign of life, to the store and on GitHub."""
@@ -352,7 +337,7 @@ class Attempt:
         task = first_task(run, office.settings.github_server_url)
         teller = Announcer(publisher, run, office.store, task=task, may_show=self.world.may_show)
         await self._recall(teller)
-        await teller.intend(Ended(status, reason, hint=LOOK if reason else ""))
+        await teller.intend(Ended(status, reason, hint=_look(run.id) if reason else ""))
         await self.leave(status)
 
     async def leave(self, status: Status) -> None:
@@ -375,17 +360,21 @@ class Attempt:
 
 CHANGED = "the rules of this debate changed with an update of this server, and a new debate takes its place"
 NOT_HERE = "this App may not work here any more"
-LOOK = "its log names the cause; write the command again when it is mended"
 
 
-def _check_deaths(deaths: int) -> None:
+def _look(run_id: str) -> str:
+    """Return where to look for what failed here, and what to do then."""
+    return f"its log names the cause, under run `{run_id}`; write the command again when it is mended"
+
+
+def _check_deaths(deaths: int, run: Run) -> None:
     if deaths >= DEATHS:
-        raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=LOOK)
+        raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=_look(run.id))
 
 
-def _check_gone(touched: int | None, run: Run, *, here: bool) -> None:
+def _check_gone(touched: int | None, run: Run, *, moved: bool) -> None:
     """Raise `Ended` where the repository went to another installation, or the last worker long ago (threats.md R25)."""
-    if not here:
+    if moved:
         raise Ended(Status.AUTHORISATION_WITHDRAWN, TRANSFERRED)
     if touched is not None and time.time() - touched > 2 * run.ceilings.run_seconds:
         raise Ended(Status.TIMED_OUT)

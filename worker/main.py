@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from worker.git.mirror import Mirrors
 from worker.job import debate
 from worker.prices import Prices
 from worker.quarters import Programs, Quarters
+from worker.reconcile import Reconciler
 from worker.unwalled import isolation_of
 
 
@@ -68,7 +69,10 @@ async def run_worker(
         worker = store.queue.worker(RUNS, take_run, concurrency=settings.concurrency, context={"office": office})
         log(__name__).info("worker started", concurrency=settings.concurrency)
         try:
-            async with _reporting(quarters, settings, store):
+            async with (
+                _beside(_report(quarters, settings, store)),
+                _beside(Reconciler(store, app, office.mirrors, state).run()),
+            ):
                 await worker.serve(stop)
         finally:
             await app.revoke_tokens()
@@ -84,6 +88,18 @@ async def _quarters(settings: Settings, store: Store, supplies: Supplies) -> Asy
         yield Quarters(Programs(settings, supplies.tools or state / "tools"), isolation_of(settings), gateway)
 
 
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have something done while the block goes on."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
 async def take_run(ctx: dict[str, Any], run_id: str) -> None:
     """Make an attempt at a run: the job of queue `runs`."""
     office: Office = ctx["office"]
@@ -93,32 +109,22 @@ async def take_run(ctx: dict[str, Any], run_id: str) -> None:
 # ---- What this worker lacks -----------------------------------------------------------------------------------------
 
 
-@contextlib.asynccontextmanager
-async def _reporting(quarters: Quarters, settings: Settings, store: Store) -> AsyncIterator[None]:
-    """Tell what this worker lacks for its default seats, at once and again and again, while the block goes on."""
-    name = secrets.token_hex(8)
-    task = asyncio.create_task(_report(name, quarters, settings, store))
+async def _report(quarters: Quarters, settings: Settings, store: Store) -> None:
+    """Tell what this worker lacks for its default seats, at once and again and again."""
+    name, told = secrets.token_hex(8), tuple[str, ...]()
     try:
-        yield
+        while True:
+            lacks = await lacking(quarters, settings)
+            for each in lacks:
+                if each not in told:
+                    log(__name__).warning("worker lacks", what=each)
+            told = lacks
+            with contextlib.suppress(StoreAway):
+                await store.health.report(name, lacks)
+            await asyncio.sleep(REPORT_SECONDS)
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
         with contextlib.suppress(StoreAway):
             await store.health.forget(name)
-
-
-async def _report(name: str, quarters: Quarters, settings: Settings, store: Store) -> None:
-    told: tuple[str, ...] = ()
-    while True:
-        lacks = await lacking(quarters, settings)
-        for each in lacks:
-            if each not in told:
-                log(__name__).warning("worker lacks", what=each)
-        told = lacks
-        with contextlib.suppress(StoreAway):
-            await store.health.report(name, lacks)
-        await asyncio.sleep(REPORT_SECONDS)
 
 
 async def lacking(quarters: Quarters, settings: Settings) -> tuple[str, ...]:

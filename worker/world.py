@@ -6,11 +6,39 @@ It asks GitHub, before rounds and before every push, and ends the run where the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from bot.github import GitHub, NotFound, NotInstalled, Unavailable, verbs
+from bot.github import AppClient, GitHub, NotFound, NotInstalled, Unavailable, own, verbs
 from bot.statuses import Status
 from bot.store.runs import Run
 from worker.ended import ARCHIVED, FORK_GONE, RETARGETED, Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a run's repository is now."""
+
+    run: Run
+    """With the repository's present name."""
+    github: GitHub
+    moved: bool
+    """It belongs to another installation than when the run was asked for."""
+
+
+async def locate(run: Run, app: AppClient) -> Located:
+    """Find a run's repository, which may have been renamed or transferred, or the App installed anew.
+
+    Raises `NotInstalled` where the App has no part in it any more.
+    """
+    github = app.installation(run.installation_id, run.repository.id)
+    try:
+        return Located(await World(run, github).find(), github, moved=False)
+    except NotInstalled:
+        there = await own.installation_of(app.own, run.repository.full_name)
+        if there is None or there == run.installation_id:
+            raise
+    github = app.installation(there, run.repository.id)
+    return Located(await World(run, github).find(), github, moved=True)
 
 
 async def nothing_merged(_: str) -> bool:

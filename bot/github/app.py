@@ -174,6 +174,10 @@ class AppClient:
         scope = _Scope(installation_id, repository_id, tuple(sorted(permissions.items())))
         return self._client(scope)
 
+    def everywhere(self, installation_id: int) -> GitHub:
+        """Return a client that can read the names of an installation's repositories, and nothing in them."""
+        return self._client(_Scope(installation_id, None, (("metadata", "read"),)))
+
     async def git_token(
         self, installation_id: int, repository_id: int, write: bool, *, refused: str | None = None
     ) -> str:
@@ -244,8 +248,7 @@ class AppClient:
         with _as_app():
             installations = await self.own.pages("/app/installations")
         for installation in installations:
-            scope = _Scope(understood(_Installation, installation).id, None, (("metadata", "read"),))
-            return self._client(scope)
+            return self.everywhere(understood(_Installation, installation).id)
         raise NotInstalled(404, "the App is not installed anywhere yet")
 
     def _client(self, scope: _Scope) -> GitHub:

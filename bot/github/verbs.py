@@ -18,6 +18,7 @@ from bot.github.client import GitHub, GitHubError, NotFound, understood
 PERMISSIONS: Mapping[str, tuple[str, str]] = {
     "pull": ("pull_requests", "read"),
     "repository_name": ("metadata", "read"),
+    "repositories": ("metadata", "read"),
     "permission": ("metadata", "read"),
     "open_pulls": ("pull_requests", "read"),
     "branch_sha": ("contents", "read"),
@@ -165,13 +166,18 @@ async def open_pulls(github: GitHub, repo: str) -> tuple[PullRequest, ...]:
 
 
 async def repository_name(github: GitHub, repository_id: int) -> str | None:
-    """Return the present ``owner/name`` of a repository that the credential opens: it may have been renamed.
+    """Return the present ``owner/name`` of a repository that the credential opens: it may have been renamed."""
+    named = {each.id: each.full_name for each in await repositories(github)}
+    return named.get(repository_id)
+
+
+async def repositories(github: GitHub) -> tuple[RepositoryRef, ...]:
+    """Return the repositories that a credential opens.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     """
     found = await github.pages("/installation/repositories", key="repositories")
-    named = {each.id: each.full_name for each in (understood(RepositoryRef, entry) for entry in found)}
-    return named.get(repository_id)
+    return tuple(understood(RepositoryRef, entry) for entry in found)
 
 
 async def permission(github: GitHub, repo: str, login: str) -> Permission:

@@ -106,6 +106,10 @@ class Queue:
         """Hand a delivery to the bot. False where this delivery was handed over before. Raises `StoreAway`."""
         return await self._enqueue(EVENTS, delivery_id, (delivery_id, event_name, body), seen=DELIVERY_SECONDS)
 
+    async def knows(self, delivery_id: str) -> bool:
+        """Return whether a delivery was handed over in the last days. Raises `StoreAway`."""
+        return bool(await self._gate.do("EXISTS", key("delivery", delivery_id)))
+
     async def enqueue_run(self, run_id: str) -> bool:
         """Hand a run to a worker. False where it is waiting or being worked at already. Raises `StoreAway`."""
         return await self._enqueue(RUNS, run_id, (run_id,), seen=0)

@@ -66,7 +66,7 @@ async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
 ) -> None:
     """decisions.md 1.6: three deaths at the same step end a run, and the check run says so."""
 
-    async def bug(*_: object) -> None:
+    async def bug(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr(Origin, "check_out", bug)

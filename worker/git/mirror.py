@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
@@ -119,6 +120,10 @@ class Mirror:
             with contextlib.suppress(GitFailed):
                 await git(self.path, "update-ref", "--stdin", stdin=b"".join(f"delete {r}\n".encode() for r, _ in old))
 
+    async def runs(self) -> frozenset[str]:
+        """Return the ids of the runs that have refs here."""
+        return frozenset(ref.split("/")[2] for ref, _ in await self._refs("refs/run/"))
+
     async def tidy(self) -> bool:
         """Repack where fetches have left many packs and nobody is fetching; tell whether it was done."""
         packs = [entry for entry in (self.path / "objects" / "pack").iterdir() if entry.suffix == ".pack"]
@@ -179,7 +184,22 @@ class Mirrors:
             async with lock(path.with_suffix(".lock"), exclusive=True):
                 if not path.exists():
                     await _create(path)
+        os.utime(path)  # those that were used least recently go first
         return Mirror(path, also=self.also)
+
+    def known(self) -> tuple[Mirror, ...]:
+        """Return the mirrors that are there."""
+        return tuple(Mirror(path, also=self.also) for path in sorted(self.root.glob("*.git")))
+
+    async def drop(self, path: Path) -> bool:
+        """Remove a mirror that no fetch and no run uses; tell whether it was done."""
+        with contextlib.suppress(BlockingIOError):
+            async with lock(path.with_suffix(".lock"), exclusive=True, wait=False):
+                if await Mirror(path, also=self.also).runs():
+                    return False
+                await asyncio.to_thread(shutil.rmtree, path)
+                return True
+        return False
 
 
 async def _create(path: Path) -> None:

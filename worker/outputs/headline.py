@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot import lost
 from bot.statuses import Status
 from worker.ended import RETARGETED
 from worker.outputs import patch
@@ -60,7 +61,7 @@ def _title(report: Report) -> str:
                 Status.MERGE_BASE_ERROR: f"Not started: no common commit with {base}",
                 Status.GIT_REFUSED: "Not started: git refuses an object",
                 Status.ISOLATION_UNAVAILABLE: "Not started: this worker cannot isolate agents",
-                Status.STATE_LOST: "Lost: the store forgot this debate, run it again",
+                Status.STATE_LOST: lost.TITLE,
                 Status.TIMED_OUT: "Lost: the worker went away, run it again",
             }[status]
 

@@ -1,0 +1,96 @@
+"""Check runs that no run stands behind, found on GitHub and concluded: none stays open for ever.
+
+So it is where the store was lost, or where a fault of ours left one. It owns how they are looked for, a few calls at a
+time, and which is one. A run is stored before its check run is created: what GitHub shows and the store does not know,
+the store has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from bot import lost
+from bot.github import AppClient, AppIdentity, GitHub, GitHubError, NotInstalled, Unavailable, own, verbs
+from bot.publish import concluded
+from bot.statuses import CHECK_NAME, TABLE, Status
+from bot.store import Store
+from bot.telemetry import log
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A pull request, and the credential with which it is read and written."""
+
+    github: GitHub
+    repo: str
+    number: int
+
+
+async def sweep(app: AppClient, store: Store) -> AsyncGenerator[None, None]:
+    """Look at the open pull requests of all installations, and yield after each call or two.
+
+    Raises `Unavailable` where GitHub does not answer; an installation that takes nothing is passed over.
+    """
+    for installation in await own.installations(app.own):
+        yield
+        if installation.suspended_at is not None:
+            continue
+        try:
+            for repository in await verbs.repositories(app.everywhere(installation.id)):
+                yield
+                github = app.installation(installation.id, repository.id)
+                async for _ in _sweep(app, store, github, repository.full_name):
+                    yield
+        except Unavailable:
+            raise
+        except GitHubError as error:
+            log(__name__).warning("not swept", installation=installation.id, error=str(error))
+
+
+async def _sweep(app: AppClient, store: Store, github: GitHub, repo: str) -> AsyncGenerator[None, None]:
+    identity = await app.identity(github)
+    for pull in await verbs.open_pulls(github, repo):
+        yield
+        for check in await verbs.check_runs(github, repo, pull.head.sha, app=identity.id):
+            if await _orphaned(check, store, identity):
+                await conclude(Conversation(github, repo, pull.number), check, identity)
+                yield
+
+
+async def _orphaned(check: verbs.CheckRun, store: Store, identity: AppIdentity) -> bool:
+    """Return whether an open check run is ours, and no run is left that would conclude it."""
+    ours = check.app is not None and check.app.id == identity.id and check.name.partition("/")[0] == CHECK_NAME
+    if not ours or check.status == "completed":
+        return False
+    run = check.external_id or ""
+    if await store.runs.get(run) is None:
+        return True
+    if (await store.runs.state(run)).status is None or run in await store.outbox.unsent():
+        return False
+    # GitHub reads from replicas: what was concluded a moment ago may look open still.
+    return not await concluded(store.outbox, run, check.name)
+
+
+async def conclude(place: Conversation, check: verbs.CheckRun, identity: AppIdentity) -> None:
+    """Conclude a check run, and change the badge of the comment that its debate has written, if there is one."""
+    run = check.external_id or ""
+    log(__name__).warning("a lost debate is concluded", repository=place.repo, number=place.number, run=run)
+    output = {"title": lost.TITLE, "summary": lost.summary(run)}
+    fields = {"status": "completed", "conclusion": TABLE[Status.STATE_LOST].conclusion, "output": output}
+    await verbs.update_check_run(place.github, place.repo, check.id, fields=fields)
+    try:
+        await _mark(place, run, identity)
+    except (Unavailable, NotInstalled):
+        raise
+    except GitHubError as error:  # the conversation is locked, or the comment gone: the check run says it
+        log(__name__).warning("not told", what="a lost debate", run=run, error=str(error))
+
+
+async def _mark(place: Conversation, run: str, identity: AppIdentity) -> None:
+    for comment in await verbs.comments(place.github, place.repo, place.number):
+        body = comment.body or ""
+        if comment.user is not None and comment.user.id == identity.bot_id and f"`{run}`" in body:
+            told = lost.comment(body)
+            if told is not None:
+                await verbs.update_comment(place.github, place.repo, comment.id, body=told)
