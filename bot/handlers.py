@@ -19,7 +19,12 @@ from bot.store import StoreAway, TryAgain
 from bot.telemetry import log
 
 EVENT_TRIES = 6
-"""Tries of one event while GitHub is away: over about a minute, or for as long as it asks to wait."""
+"""Tries of one event while GitHub is away, over about a minute, until who commanded is told that it was in vain."""
+LAST_TRIES = 295
+"""Tries where nobody could be told, over a day: what is done late is better than what is lost without a word. Who takes
+a command back meanwhile deletes its comment."""
+PAUSE_SECONDS = 300.0
+"""The longest pause between two tries, unless GitHub asks for a longer one; they begin with two seconds."""
 FORGET_TRIES = 120
 """Tries of forgetting an installation while its last runs come to their end."""
 FORGET_SECONDS = 30.0
@@ -29,7 +34,8 @@ FORGET_SECONDS = 30.0
 async def handle_event(ctx: dict[str, Any], delivery_id: str, name: str, body: str) -> None:
     """Handle one delivery. ``ctx["bot"]`` is a `Bot`.
 
-    Raises `TryAgain` while GitHub is away, until `EVENT_TRIES` have failed, and `StoreAway`, which is tried again too.
+    Raises `TryAgain` while GitHub is away, until somebody was told or a day is over, and `StoreAway`, which is tried
+    again too.
     """
     bot: Bot = ctx["bot"]
     attempt = int(ctx.get("job_try") or 1)
@@ -38,11 +44,11 @@ async def handle_event(ctx: dict[str, Any], delivery_id: str, name: str, body: s
     try:
         outcome = await _handle(bot, event, delivery=delivery_id, attempt=attempt)
     except Unavailable as away:
-        if attempt < EVENT_TRIES:
+        told = attempt >= EVENT_TRIES and await _told_given_up(bot, event, delivery=delivery_id)
+        if not told and attempt < LAST_TRIES:
             log(__name__).warning("event waits", error=str(away), **line)
             raise TryAgain(_pause(attempt, away.retry_after)) from away
         outcome, line["error"] = "given up", str(away)
-        await _tell_given_up(bot, event, delivery=delivery_id)
     except (NotInstalled, AppUnknown) as gone:
         outcome = "not installed" if isinstance(gone, NotInstalled) else "failed"
         line["error"], line["repair"] = str(gone), gone.repair
@@ -54,7 +60,7 @@ async def handle_event(ctx: dict[str, Any], delivery_id: str, name: str, body: s
 
 def _pause(attempt: int, asked: float | None) -> float:
     """Return the seconds until the next try of an event."""
-    return max(asked or 0.0, float(2**attempt))
+    return max(asked or 0.0, min(2.0**attempt, PAUSE_SECONDS))
 
 
 def _about(event: Event | None) -> dict[str, object]:
@@ -89,13 +95,16 @@ async def _handle(bot: Bot, event: Event | None, *, delivery: str, attempt: int)
             assert_never(event)
 
 
-async def _tell_given_up(bot: Bot, event: Event | None, *, delivery: str) -> None:
-    """Tell a person who commanded, where GitHub takes a reply by now."""
-    if isinstance(event, CommentCreated):
-        try:
-            await give_up(bot, event, delivery=delivery)
-        except (GitHubError, StoreAway) as error:
-            log(__name__).warning("giving up could not be told", comment=event.comment_id, error=str(error))
+async def _told_given_up(bot: Bot, event: Event | None, *, delivery: str) -> bool:
+    """Tell a person who commanded, where GitHub takes a reply by now; return whether it did."""
+    if not isinstance(event, CommentCreated):
+        return False
+    try:
+        await give_up(bot, event, delivery=delivery)
+    except (GitHubError, StoreAway) as error:
+        log(__name__).warning("giving up could not be told", comment=event.comment_id, error=str(error))
+        return False
+    return True
 
 
 # ---- Installations --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Every threat and every hostile input has its test: held here, so that none is lost when tests are renamed or moved.
+"""Every threat, hostile input and fault has its test: held here, so that none is lost when tests are renamed or moved.
 
-A test says what it proves with ``@pytest.mark.threat("T8", 113)``: threats and inputs keep the numbers of the security
-design. The table below says which threats have a test of a given name.
+A test says what it proves with ``@pytest.mark.threat("T8", 113, "R1")``: threats, inputs and faults keep the numbers of
+the security design. The table below says which threats have a test of a given name.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ INPUTS = range(75, 157)
 ORACLES = frozenset(f"O{number}" for number in range(1, 10))
 
 
+FAULTS = frozenset(f"R{number}" for number in range(1, 31))
+"""What breaks: workers, stores, networks, GitHub, disks, and what people do in the middle."""
+
+
 @cache
 def _proofs() -> dict[str | int, set[str]]:
     """Return which tests prove what."""
@@ -84,8 +88,8 @@ def test_a_threat_has_the_tests_that_are_named_for_it(threat: str) -> None:
     assert set(NAMED[threat].split()) <= _proofs().get(threat, set())
 
 
-@pytest.mark.parametrize("row", [*INPUTS, *sorted(ORACLES)])
-def test_a_hostile_input_or_oracle_has_a_test(row: str | int) -> None:
+@pytest.mark.parametrize("row", [*INPUTS, *sorted(ORACLES), *sorted(FAULTS)])
+def test_a_hostile_input_a_fault_or_an_oracle_has_a_test(row: str | int) -> None:
     assert _proofs().get(row)
 
 
@@ -102,4 +106,4 @@ def test_the_readme_links_each_promise_to_a_test_that_is_there() -> None:
 
 
 def test_no_test_claims_a_row_that_is_not_there() -> None:
-    assert set(_proofs()) <= {*NAMED, *range(1, 168), *ORACLES}
+    assert set(_proofs()) <= {*NAMED, *range(1, 168), *ORACLES, *FAULTS}

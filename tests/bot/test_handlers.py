@@ -9,7 +9,7 @@ import pytest
 
 from bot import replies
 from bot.github import wire
-from bot.handlers import EVENT_TRIES, FORGET_TRIES
+from bot.handlers import EVENT_TRIES, FORGET_TRIES, LAST_TRIES, PAUSE_SECONDS
 from bot.store import TryAgain
 
 
@@ -29,11 +29,26 @@ async def test_while_github_is_away_the_event_waits_and_is_then_given_up(world: 
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
     world.standin.fail_next("*", "/", status=503, times=10_000)
-    for attempt in range(1, EVENT_TRIES):
+    for attempt in (1, 2, EVENT_TRIES, LAST_TRIES - 1):
+        with pytest.raises(TryAgain) as waits:
+            await world.hear(payload, attempt=attempt, name="issue_comment")
+        assert (waits.value.defer_score or 0) <= PAUSE_SECONDS * 1000
+    await world.hear(payload, attempt=LAST_TRIES, name="issue_comment")
+    assert world.outcomes() == {"given up": 1}
+
+
+@pytest.mark.threat("R13")
+async def test_a_command_that_nobody_could_be_told_about_is_carried_out_when_github_is_back(world: Any) -> None:
+    comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
+    payload = world.standin.deliveries[-1].payload
+    world.standin.fail_next("*", "/", status=503, times=10_000)
+    for attempt in (1, EVENT_TRIES, EVENT_TRIES + 20):
         with pytest.raises(TryAgain):
             await world.hear(payload, attempt=attempt, name="issue_comment")
-    await world.hear(payload, attempt=EVENT_TRIES, name="issue_comment")
-    assert world.outcomes() == {"given up": 1}
+    world.standin.clear_faults()
+    await world.hear(payload, attempt=EVENT_TRIES + 21, name="issue_comment")
+    assert await world.enqueued((await world.started()).id)
+    assert (len(world.checks()), world.reactions(comment)) == (1, ["eyes"])
 
 
 @pytest.mark.threat("T5", 71)
@@ -46,7 +61,7 @@ async def test_a_permission_that_cannot_be_asked_for_is_no_permission_and_that_i
     comment = await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
     world.standin.fail_next("GET", "/repos/octo-org/tidebook/collaborators", times=1000, **fault)
-    for attempt in range(1, EVENT_TRIES):
+    for attempt in (1, 2, EVENT_TRIES - 1):
         with pytest.raises(TryAgain):
             await world.hear(payload, attempt=attempt, name="issue_comment")
     await world.hear(payload, attempt=EVENT_TRIES, name="issue_comment")
@@ -192,11 +207,10 @@ async def test_a_command_that_got_its_run_is_not_told_that_nothing_was_started(w
     await world.standin.comment(world.repo, world.number, "/codex-debate", login="mona")
     payload = world.standin.deliveries[-1].payload
     world.standin.fail_next("POST", "/repos/octo-org/tidebook/issues/comments", times=1000, status=503)
-    for attempt in range(1, EVENT_TRIES):
+    for attempt in (1, 2, EVENT_TRIES - 1):
         with pytest.raises(TryAgain):
             await world.hear(payload, attempt=attempt, name="issue_comment")
-    world.standin.fail_next("POST", "/repos/octo-org/tidebook/issues/comments", times=1, status=503)
-    await world.hear(payload, attempt=EVENT_TRIES, name="issue_comment")
+    await world.hear(payload, attempt=LAST_TRIES, name="issue_comment")
     world.standin.clear_faults()
     assert world.outcomes() == {"given up": 1}
     assert world.replies() == []

@@ -12,7 +12,7 @@ import pytest
 from bot.github import WORKERS_WRITES, AppClient
 from bot.github.limits import WRITES
 from bot.settings import Settings
-from bot.store import Store
+from bot.store import Lease, Store
 from deploy.pricing import prices as shipped
 from worker import main
 from worker.attempt import Office
@@ -20,6 +20,7 @@ from worker.gateway import Gateway
 from worker.isolation import Isolation
 from worker.main import Supplies, lacking, run_worker, take_run
 from worker.quarters import Programs, Quarters
+from worker.reconcile import Reconciler
 
 SUPPLIES = Supplies(shipped(Path("/none")))
 
@@ -33,8 +34,8 @@ async def test_it_takes_runs_until_it_is_told_to_stop(
 ) -> None:
     stop, taken = asyncio.Event(), list[str]()
 
-    async def debate(office: Office, run_id: str) -> None:
-        assert office.store is store
+    async def debate(office: Office, run_id: str, lease: Lease) -> None:
+        assert (office.store, lease.reason) == (store, None)
         taken.append(run_id)
         stop.set()
 
@@ -84,6 +85,17 @@ async def test_it_says_what_it_lacks_and_takes_it_back_at_its_end(
     assert await store.health.lacks() == ()
 
 
+async def test_it_reconciles_from_its_start_on(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = asyncio.Event()
+
+    async def once(reconciler: Reconciler) -> None:
+        assert (reconciler.store, reconciler.state) == (store, tmp_path / "state")
+        stop.set()
+
+    monkeypatch.setattr(Reconciler, "once", once)
+    await asyncio.wait_for(run_worker(settings(tmp_path), store, SUPPLIES, stop=stop), 30)
+
+
 async def test_a_worker_whose_seats_need_nothing_lacks_nothing(store: Store, tmp_path: Path) -> None:
     async with Gateway({}, tmp_path / "gateway", prices=SUPPLIES.prices, spending=store.spending) as gateway:
         known = settings(tmp_path, reviewer="lint", author="lint")
@@ -94,9 +106,9 @@ async def test_a_worker_whose_seats_need_nothing_lacks_nothing(store: Store, tmp
 async def test_a_job_is_an_attempt(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    async def debate(office: object, run_id: str) -> None:
-        seen.extend((office, run_id))
+    async def debate(*what: object) -> None:
+        seen.extend(what)
 
     monkeypatch.setattr(main, "debate", debate)
-    await take_run({"office": "office"}, "run")
-    assert seen == ["office", "run"]
+    await take_run({"office": "office", "lease": "lease"}, "run")
+    assert seen == ["office", "run", "lease"]
