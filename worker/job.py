@@ -17,7 +17,7 @@ from worker.git import GitUnavailable
 
 AGAIN_SECONDS = 5.0
 """Pause before a run is taken up again after a fault of the worker."""
-AWAY = "GitHub could not be reached for a day"
+AWAY = "this server could not reach GitHub for a day"
 
 
 async def debate(office: Office, run_id: str, lease: Lease | None = None) -> None:

@@ -225,7 +225,7 @@ async def delete_branch(github: GitHub, repo: str, name: str) -> None:
 
 
 GONE = 422
-"""What GitHub answers to the deletion of a reference that is not there: "Reference does not exist"."""
+"""What GitHub answers to the deletion of a reference that is not there."""
 
 
 class _Target(Slice):

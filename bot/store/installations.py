@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from bot.store.connection import PREFIX, Gate, key
-from bot.store.runs import Run, run_key
+from bot.store.outbox import UNSENT
+from bot.store.runs import LIVE, Run, run_key
+from bot.store.upkeep import Upkeep
 
 SCAN_COUNT = 1000
 """Keys that one step of a search looks at."""
@@ -35,6 +37,7 @@ class Installations:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._upkeep = Upkeep(gate)
 
     async def heard(self, installation_id: int, repository_id: int, *, full_name: str) -> None:
         """Remember that something is kept about a repository, and whose it is now: it may be transferred."""
@@ -63,6 +66,12 @@ class Installations:
             await self._gate.do("UNLINK", name)
         for number, _ in kept.repositories:
             await self._gate.do("HDEL", key("repositories"), number)
+        for run_id in (*kept.live, *kept.ended):
+            await self._gate.do("SREM", LIVE, run_id)
+            await self._gate.do("SREM", UNSENT, run_id)
+        for branch in await self._upkeep.branches():
+            if branch.installation == installation_id:
+                await self._upkeep.forget_branch(branch.run)
         return len(names)
 
     async def _names(self, pattern: str) -> AsyncIterator[str]:

@@ -18,7 +18,6 @@ import jwt
 from deploy.standin import payloads
 from deploy.standin.auth import EVENTS, JWT_SECONDS, PERMISSIONS, Tokens, new_app
 from deploy.standin.hosting import Commit, GitError, Hosting
-from deploy.standin.people import People
 from deploy.standin.record import Exchange, Fault, FaultOptions, Record, RefUpdate, Request
 from deploy.standin.server import API_ROOT, HOST, Server, listen
 from deploy.standin.shapes import Shapes, Urls
@@ -37,6 +36,7 @@ from deploy.standin.state import (
     User,
 )
 from deploy.standin.webhooks import HOOK_ID, Attempt, Delivery, Webhooks
+from deploy.standin.world import World
 
 __all__ = [
     "Attempt",
@@ -69,7 +69,7 @@ class RepositoryOptions(TypedDict, total=False):
     installed: bool
 
 
-class StandIn(People):
+class StandIn(World):
     """A GitHub of one's own: ``standin = await StandIn.start(root, webhook_url=…)``; several may run in one process.
 
     Where it is: `url`, `api_url` (for GITHUB_API_URL), `server_url` (for GITHUB_SERVER_URL and git), `clone_url(repo)`.
@@ -79,15 +79,16 @@ class StandIn(People):
     `webhook_url`, `token_seconds`, `stateless_tokens` and `git_takes_stateless` may be changed at any time.
     `expire_tokens()` ends all tokens; `jwt()` and `token(repo, …)` make credentials for a test's own calls.
 
-    The world: `create_user`, `rename_user`, `create_repository`, `fork`, `rename_repository`, `make_public`,
-    `uninstall`, `add_branches`, `set_permission`, `protect_branch`, `create_issue`. A repository's owner is made with
-    it and is its admin; others are strangers until they are given a role: `read` on a public repository, `none` on a
-    private one.
+    The world: `create_user`, `rename_user`, `create_repository`, `fork`, `add_branches`, `set_permission`,
+    `protect_branch`, `create_issue`. A repository's owner is made with it and is its admin; others are strangers until
+    they are given a role: `read` on a public repository, `none` on a private one. The rug: `install`, `uninstall`,
+    `suspend`, `unsuspend`, `rename_repository`, `transfer_repository`, `archive_repository`, `delete_repository`,
+    `make_public`, `delete_check_run`.
 
     What people do; each delivers its webhooks before it returns: `open_pull_request`, `close_pull_request`,
     `reopen_pull_request`, `merge_pull_request`, `set_draft`, `change_base`, `lock`, `comment`, `edit_comment`,
-    `delete_comment`, `commit`, `move_branch`, `delete_branch`, `create_tag`. `login` is who does it; None: the
-    repository's owner.
+    `delete_comment`, `commit`, `move_branch`, `update_branch`, `delete_branch`, `create_tag`. `login` is who does it;
+    None: the repository's owner.
 
     What came of it: `comments`, `check_runs`, `reactions`, `issue`, `pull`, `read_ref`, `branches`, `log`, `read_file`;
     `journal` and `requests(method, prefix)` (every request, with its body, the token's permissions, the answer, and
@@ -136,7 +137,7 @@ class StandIn(People):
             shapes=Shapes(state, app, urls, grants, events),
             hosting=Hosting(root),
             tokens=Tokens(app),
-            webhooks=Webhooks(app, webhook_url, events),
+            webhooks=Webhooks(app, webhook_url, events, state.suspended),
             record=Record(),
             grants=grants,
         )
@@ -273,28 +274,6 @@ class StandIn(People):
             await self._site.hosting.copy(repo.path, source, None if source_refs is None else dict(source_refs))
         return state.put_repo(repo)
 
-    def _installation(self, owner: User) -> int:
-        state = self._site.state
-        for number, account in state.installations.items():
-            if account == owner.id:
-                return number
-        number = state.next_id()
-        state.installations[number] = owner.id
-        return number
-
-    async def uninstall(self, owner: str) -> None:
-        """Remove the App from an account: its tokens end, and it is told so."""
-        state = self._site.state
-        account = state.user(owner)
-        number = next(number for number, each in state.installations.items() if each == account.id)
-        repos = [repo for repo in state.repos.values() if repo.installation_id == number]
-        event, payload = payloads.installation(self._site.shapes, "deleted", number=number, repos=repos, sender=account)
-        for repo in repos:
-            state.put_repo(replace(repo, installation_id=None))
-        del state.installations[number]
-        self._site.tokens.revoke_installation(number)
-        await self._site.webhooks.deliver(event, payload)
-
     async def fork(self, repo: RepoRef, login: str) -> Repo:
         """Fork a repository to a person's account. The App is not installed there."""
         parent = self._site.state.repo(repo)
@@ -306,14 +285,6 @@ class StandIn(People):
             installed=False,
         )
         return self._site.state.put_repo(replace(made, parent_id=parent.id))
-
-    def rename_repository(self, repo: RepoRef, full_name: str) -> Repo:
-        """Rename a repository. API calls under the old name are redirected, git goes on under both."""
-        return self._site.state.put_repo(replace(self._site.state.repo(repo), full_name=full_name))
-
-    def make_public(self, repo: RepoRef) -> Repo:
-        """Let everybody read a private repository."""
-        return self._site.state.put_repo(replace(self._site.state.repo(repo), private=False))
 
     def protect_branch(self, repo: RepoRef, pattern: str, reason: str | None = None) -> None:
         """Refuse pushes over HTTP to the branches that a shell pattern fits."""

@@ -62,7 +62,8 @@ def pull(shapes: Shapes, issue: Issue, pull: Pull, distance: Distance) -> Json:
 
 def _end(shapes: Shapes, repo: Repo, ref: str, sha: str) -> Json:
     owner = shapes.user_by_id(repo.owner_id)
-    return {"label": f"{repo.owner}:{ref}", "ref": ref, "sha": sha, "user": owner, "repo": shapes.repo(repo)}
+    shape = None if repo.deleted else shapes.repo(repo)
+    return {"label": f"{repo.owner}:{ref}", "ref": ref, "sha": sha, "user": owner, "repo": shape}
 
 
 def file(shapes: Shapes, repo: Repo, sha: str, changed: ChangedFile) -> Json:

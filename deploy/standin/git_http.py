@@ -101,6 +101,8 @@ class GitServer:
             raise Turned(404, NOT_FOUND)
         if service == "git-receive-pack" and not token.covers(repo):
             raise Turned(403, f"Permission to {repo.full_name}.git denied to {self._site.app.bot.login}.")
+        if service == "git-receive-pack" and repo.archived:
+            raise Turned(403, "This repository was archived so it is read-only.")
         if service == "git-receive-pack" and not token.allows("contents", "write"):
             raise Turned(403, NOT_GRANTED)
         if token.covers(repo) and not token.allows("contents", "read"):

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -280,11 +281,21 @@ class Hosting:
             raise GitError(f"no commit was made on {branch}")
         return sha
 
-    async def merge(self, path: Path, base: str, head: str, message: str) -> str:
-        """Return a merge commit of two commits. Raises GitError on a conflict."""
-        tree = (await self.git(path, "merge-tree", "--write-tree", base, head)).decode().splitlines()[0]
+    async def merge(self, path: Path, base: str, head: str, message: str, *, tree: str | None = None) -> str:
+        """Return a merge commit of two commits, with another tree if one is given. Raises GitError on a conflict."""
+        if tree is None:
+            tree = (await self.git(path, "merge-tree", "--write-tree", base, head)).decode().splitlines()[0]
         made = await self.git(path, "commit-tree", tree, "-p", base, "-p", head, "-m", message)
         return made.decode().strip()
+
+    async def with_files(self, path: Path, commit: str, files: Mapping[str, str]) -> str:
+        """Return the tree of a commit with other files in its root."""
+        rows = (await self.git(path, "ls-tree", commit)).decode().splitlines()
+        kept = [row for row in rows if row.partition("\t")[2] not in files]
+        for name, text in files.items():
+            blob = await self.git(path, "hash-object", "-w", "--stdin", stdin=text.encode())
+            kept.append(f"100644 blob {blob.decode().strip()}\t{name}")
+        return (await self.git(path, "mktree", stdin="".join(f"{row}\n" for row in kept).encode())).decode().strip()
 
     async def workflow_files(self, path: Path, new: str) -> list[str]:
         """Return the workflow files that commits reachable from `new`, and from no branch yet, change."""

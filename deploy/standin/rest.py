@@ -32,6 +32,7 @@ NO_AGENT = (
     "Request forbidden by administrative rules. Please make sure your request has a User-Agent header "
     "(https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#user-agent)."
 )
+ARCHIVED = "Repository was archived so is read-only."
 HEADERS = {"X-GitHub-Media-Type": "github.v3; format=json", "X-GitHub-Request-Id": "0000:STANDIN"}
 
 
@@ -227,6 +228,8 @@ class Api:
             moved = Refused(301, "Moved Permanently")
             moved.answer = Answer(301, body, {"Location": place})
             raise moved
+        if repo.archived and not reads:
+            raise Refused(403, ARCHIVED)
         return repo
 
 

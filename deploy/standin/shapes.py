@@ -174,6 +174,7 @@ class Shapes:
             **dict.fromkeys(("homepage", "language", "mirror_url", "license")),
             **dict.fromkeys(REPO_COUNTS, 0),
             **REPO_FEATURES,
+            "archived": repo.archived,
             "topics": [],
             "visibility": "private" if repo.private else "public",
             "default_branch": repo.default_branch,
@@ -220,6 +221,7 @@ class Shapes:
     def installation(self, number: int) -> Json:
         """Return `installation`: the App in an account."""
         account = self.state.users[self.state.installations[number]]
+        suspended = number in self.state.suspended
         return {
             "id": number,
             "account": self.user(account),
@@ -238,8 +240,8 @@ class Shapes:
             "single_file_paths": [],
             "created_at": moment(self.app.created_at),
             "updated_at": moment(self.app.created_at),
-            "suspended_by": None,
-            "suspended_at": None,
+            "suspended_by": self.user(account) if suspended else None,
+            "suspended_at": moment(self.app.created_at) if suspended else None,
         }
 
     def granted(self) -> Json:

@@ -52,6 +52,10 @@ class Repo:
     installation_id: int | None = None
     parent_id: int | None = None
     """The repository that this one was forked from."""
+    archived: bool = False
+    """It can be read, and not written to."""
+    deleted: bool = False
+    """It is gone; what refers to it stays."""
     created_at: datetime = field(default_factory=now)
 
     @property
@@ -175,6 +179,8 @@ class State:
         self.protections: dict[int, tuple[Protection, ...]] = {}
         self.installations: dict[int, int] = {}
         """Installation id → id of the account that it is on."""
+        self.suspended: set[int] = set()
+        """Ids of the installations that are suspended."""
         self._suites: dict[tuple[int, str], int] = {}
         self._logins: dict[str, int] = {}
         self._names: dict[str, int] = {}
@@ -230,7 +236,7 @@ class State:
     def find_repo(self, full_name: str) -> Repo | None:
         """Return the repository that has this name, or had it."""
         number = self._names.get(full_name.lower())
-        return None if number is None else self.repos[number]
+        return None if number is None or self.repos[number].deleted else self.repos[number]
 
     def repo(self, ref: RepoRef) -> Repo:
         """Return a repository as it is now. Raises LookupError."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import itertools
 import json
 import uuid
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -35,6 +37,14 @@ class Attempt:
 
     status: int | None
     answer: str
+    id: int = 0
+    """GitHub's id of the try: it rises."""
+    delivered_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def good(self) -> bool:
+        """Tell whether the receiver took it."""
+        return self.status is not None and self.status < 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +68,22 @@ class Delivery:
 class Webhooks:
     """The App's webhook: where it is, what was sent, and the deliveries that are under way."""
 
-    def __init__(self, app: App, url: str | None, events: set[str]) -> None:
+    def __init__(self, app: App, url: str | None, events: set[str], suspended: Collection[int] = ()) -> None:
+        """`suspended` are the installations that nothing is told of."""
         self.url = url
+        self.suspended = suspended
         self.events = events
         self.deliveries: list[Delivery] = []
         self._app = app
+        self._ids = itertools.count(9_000_001)
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def deliver(self, event: str, payload: dict[str, Any]) -> Delivery | None:
         """Deliver an event and return it with its answer. None where the App is not subscribed to it."""
         if event not in self.events and event not in ALWAYS:
+            return None
+        if event not in ALWAYS and payload.get("installation", {}).get("id") in self.suspended:
             return None
         body = json.dumps(payload, separators=(",", ":")).encode()
         delivery = Delivery(str(uuid.uuid4()), event, payload, body, {})
@@ -133,10 +148,12 @@ class Webhooks:
             return
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
+        status: int | None
         try:
             async with self._session.post(
                 self.url, data=delivery.body, headers=delivery.headers, allow_redirects=False
             ) as response:
-                delivery.attempts.append(Attempt(response.status, await response.text(errors="replace")))
+                status, answer = response.status, await response.text(errors="replace")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            delivery.attempts.append(Attempt(None, f"{type(error).__name__}: {error}"))
+            status, answer = None, f"{type(error).__name__}: {error}"
+        delivery.attempts.append(Attempt(status, answer, next(self._ids)))

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis
 
-from bot.github import GitHub, GitHubError, NotFound, Unavailable
+from bot.github import Forbidden, GitHub, GitHubError, NotFound, Unavailable
 from bot.intents import Answer, CheckRun, Comment, CommentRef, Push, Reaction, dump_intent, name_of
-from bot.publish import Place, Published, Publisher
+from bot.publish import Place, Published, Publisher, concluded
 from bot.store import LostFence, Outbox, Store
 from bot.store.runs import Ceilings, Person, Repository, Run
 
@@ -467,6 +467,96 @@ async def test_what_is_pending_is_carried_out_by_the_next_attempt(
     assert [each["status"] for each in hub.checks.values()] == ["completed"]
     assert [each["body"] for each in hub.comments.values()] == [comment().body]
     assert await store.outbox.pending(run.id) == (name_of(PUSH),)
+
+
+# ---- What a run that has ended left ---------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("R13")
+async def test_what_an_ended_run_left_is_carried_out_later_and_its_pushes_never(
+    publisher: Publisher, store: Store, hub: Hub, run: Run
+) -> None:
+    async def away(name: str) -> None:
+        raise Unavailable(503, "away")
+
+    await publisher.intend(check("completed"))
+    await publisher.intend(comment())
+    await store.outbox.put(name_of(PUSH), dump_intent(PUSH), publisher._by)
+    assert (hub.writes, await store.outbox.unsent()) == ([], (run.id,))
+    hub.instrument = away
+    with pytest.raises(Unavailable):
+        await publisher.settle()
+    hub.instrument = None
+    await publisher.settle()
+    assert [each["status"] for each in hub.checks.values()] == ["completed"]
+    assert [each["body"] for each in hub.comments.values()] == [comment().body]
+    assert (await store.outbox.pending(run.id), await store.outbox.unsent()) == ((), ())
+    assert (await publisher.publish(PUSH)).refused == "the debate had ended"
+    writes = len(hub.writes)
+    await publisher.settle()
+    assert len(hub.writes) == writes
+
+
+@pytest.mark.parametrize("error", [NotFound(404, "gone"), GitHubError(422, "No commit found for SHA"), None])
+async def test_what_fails_keeps_nothing_else_waiting(
+    publisher: Publisher, store: Store, hub: Hub, run: Run, error: GitHubError | None
+) -> None:
+    """What GitHub has no place for any more is not tried for ever; what it refuses today is."""
+
+    async def refuses(name: str) -> None:
+        if "comments" in name:
+            raise error or Forbidden(403, "locked")
+
+    await publisher.intend(comment())
+    await publisher.intend(check("completed"))
+    hub.instrument = refuses
+    if error is None:
+        with pytest.raises(Forbidden):
+            await publisher.settle()
+    else:
+        await publisher.settle()
+    assert [each["status"] for each in hub.checks.values()] == ["completed"]
+    assert await store.outbox.unsent() == (() if error else (run.id,))
+
+
+async def test_words_that_may_not_be_shown_are_taken_out(publisher: Publisher, hub: Hub) -> None:
+    await publisher.intend(check("completed"))
+    await publisher.intend(comment())
+    await publisher.settle(lambda intent: replace(intent, summary="hidden", text=""))
+    (shown,) = hub.checks.values()
+    assert (shown["status"], shown["output"]["summary"]) == ("completed", "hidden")
+    assert hub.comments == {}
+
+
+async def test_a_conclusion_that_waits_is_not_replaced(publisher: Publisher, hub: Hub) -> None:
+    await publisher.intend(replace(check("completed"), title="first"))
+    await publisher.intend(replace(check("completed"), title="second"))
+    await publisher.settle()
+    assert [each["output"]["title"] for each in hub.checks.values()] == ["first"]
+
+
+async def test_whether_a_check_run_was_concluded_is_on_record(publisher: Publisher, store: Store, run: Run) -> None:
+    name = check().name
+    assert not await concluded(store.outbox, run.id, name)
+    await publisher.publish(check())
+    assert not await concluded(store.outbox, run.id, name)
+    await publisher.publish(check("completed"))
+    assert await concluded(store.outbox, run.id, name)
+
+
+@pytest.mark.threat("R27")
+async def test_a_push_that_was_refused_is_not_tried_again(publisher: Publisher, store: Store, run: Run) -> None:
+    asked: list[Push] = []
+
+    async def push(intent: Push) -> str:
+        asked.append(intent)
+        return "GH006: protected"
+
+    publisher.push = push
+    for _ in range(2):
+        assert (await publisher.publish(PUSH)).refused == "GH006: protected"
+    assert len(asked) == 1
+    assert await store.outbox.unsent() == ()
 
 
 @dataclass

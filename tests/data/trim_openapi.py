@@ -38,6 +38,7 @@ OPERATIONS = [
     "git/create-commit",
     "git/create-ref",
     "git/create-tree",
+    "git/delete-ref",
     "git/get-commit",
     "git/get-ref",
     "git/get-tree",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from bot.store import TryAgain
+from bot.store import Lease, TryAgain
 from bot.store.runs import Waiting
 from tests.worker.conftest import World
 from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.job import debate
 from worker.origin import Origin
+from worker.reconcile import EVERY_SECONDS, Reconciler
 
 
 async def test_a_run_ends_once(world: World) -> None:
@@ -114,3 +118,94 @@ async def test_the_app_is_gone(world: World) -> None:
     await debate(world.office, world.run.id)
     assert await world.status() == "authorisation-withdrawn"
     assert len(world.standin.journal) - before < 5
+
+
+@pytest.mark.threat("R21")
+@pytest.mark.parametrize(("stalled", "counted"), [(True, 1), (False, 0)])
+async def test_an_attempt_that_stood_still_counts_and_one_that_lost_its_store_does_not(
+    world: World, stalled: bool, counted: int
+) -> None:
+    """A step that stops the whole process comes back without end otherwise."""
+    begun = asyncio.Event()
+
+    async def waits(_: str) -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    office = replace(world.office, tap=waits)
+    lease = Lease("job", "lease", reason="lost-lease", stalled=stalled)
+    task = asyncio.create_task(debate(office, world.run.id, lease))
+    await asyncio.wait_for(begun.wait(), 30)
+    task.cancel("lost-lease")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await world.store.runs.state(world.run.id)).deaths == counted
+
+
+@pytest.mark.threat("R25")
+async def test_a_run_whose_worker_was_gone_for_good_is_timed_out(world: World) -> None:
+    runs = world.store.runs
+    fence = await runs.begin_attempt(world.run.id)
+    long_ago = int(time.time()) - 2 * world.run.ceilings.run_seconds
+    await runs.record(world.run.id, fence, touched=long_ago - 1)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "timed-out"
+    assert (world.check.status, world.check.conclusion) == ("completed", "timed_out")
+    assert world.check.title == "Lost: the worker went away, run it again"
+
+
+async def test_a_run_whose_worker_was_away_for_a_while_goes_on(world: World) -> None:
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    lately = int(time.time()) - 2 * world.run.ceilings.run_seconds + 60
+    await world.store.runs.record(world.run.id, fence, touched=lately)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "consensus"
+
+
+@pytest.mark.threat("R13")
+async def test_a_run_that_github_kept_from_its_end_for_a_day_is_told_when_it_is_back(world: World) -> None:
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    await world.store.runs.record(world.run.id, fence, faulty=int(time.time()) - HOPELESS_SECONDS - 1)
+    world.standin.fail_next("*", "/", status=503, times=1000)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+    assert await world.store.outbox.unsent() == (world.run.id,)
+    world.standin.clear_faults()
+    await reconciler(world).once()
+    assert (world.check.status, world.check.conclusion) == ("completed", "failure")
+    assert "this server could not reach GitHub for a day" in world.check.title
+    assert await world.store.outbox.unsent() == ()
+
+
+@pytest.mark.threat("R9", 31)
+async def test_an_end_under_a_suspension_is_told_when_it_is_lifted(world: World) -> None:
+    await world.standin.suspend("you")
+    await debate(world.office, world.run.id)
+    assert await world.status() == "authorisation-withdrawn"
+    now = [0.0]
+    reconciles = reconciler(world, clock=lambda: now[0])
+    await reconciles.once()
+    await world.standin.unsuspend("you")
+    await reconciles.once()
+    assert world.standin.check_runs(world.repo) == [], "it is not tried again at once"
+    now[0] = EVERY_SECONDS
+    await reconciles.once()
+    assert (world.check.status, world.check.conclusion) == ("completed", "cancelled")
+
+
+@pytest.mark.threat("R9")
+async def test_a_repository_that_was_transferred_is_told_at_its_new_owners(world: World) -> None:
+    world.standin.create_user("other-owner")
+    await world.standin.create_repository("other-owner/else")  # the App is installed there
+    world.standin.transfer_repository(world.repo, "other-owner")
+    await debate(world.office, world.run.id)
+    assert await world.status() == "authorisation-withdrawn"
+    assert (world.check.conclusion, world.check.title) == (
+        "cancelled",
+        "Ended: the repository or this App changed hands",
+    )
+
+
+def reconciler(world: World, clock: Callable[[], float] = time.monotonic) -> Reconciler:
+    office = world.office
+    return Reconciler(world.store, office.app, office.mirrors, office.settings.state_dir, clock=clock)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from deploy.standin.calls import app, checks, contents, issues, pulls, repos
+from deploy.standin.calls import app, checks, contents, hooks, issues, pulls, repos
 
-ROUTES = (*app.ROUTES, *repos.ROUTES, *contents.ROUTES, *pulls.ROUTES, *issues.ROUTES, *checks.ROUTES)
+ROUTES = (*app.ROUTES, *hooks.ROUTES, *repos.ROUTES, *contents.ROUTES, *pulls.ROUTES, *issues.ROUTES, *checks.ROUTES)

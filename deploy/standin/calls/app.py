@@ -40,6 +40,8 @@ async def create_token(call: Call) -> Answer:
     number = call.number("installation_id")
     if number not in call.site.state.installations:
         raise not_found()
+    if number in call.site.state.suspended:
+        raise Refused(403, "This installation has been suspended")
     data = call.data
     rules.conform(data, rules.TOKEN)
     repos = _wanted(call, number, data)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import fnmatch
 from urllib.parse import quote
 
-from deploy.standin import change_shapes
+from deploy.standin import actions, change_shapes
 from deploy.standin.answers import Answer, Refused, not_found
-from deploy.standin.hosting import Commit
+from deploy.standin.hosting import ZEROS, Commit
+from deploy.standin.record import RefUpdate
 from deploy.standin.rest import Call, Route, in_url
 from deploy.standin.shapes import node
 from deploy.standin.state import Repo
@@ -52,6 +53,19 @@ async def get_ref(call: Call) -> Answer:
         "object": {"sha": sha, "type": "commit", "url": f"{git}/commits/{sha}"},
     }
     return Answer(200, body)
+
+
+async def delete_ref(call: Call) -> Answer:
+    """DELETE /repos/{owner}/{repo}/git/refs/{ref}: what follows from it is told after the answer."""
+    repo, ref = call.repository, f"refs/{call.params['ref']}"
+    site = call.site
+    old = await site.hosting.ref(repo.path, ref)
+    if old is None:
+        return Answer(422)  # GitHub describes it without a body
+    await site.hosting.move(repo.path, ref, None)
+    events = await actions.pushed(site, repo, updates=(RefUpdate(ref, old, ZEROS),), sender=site.app.bot)
+    site.webhooks.later(site.webhooks.deliver_all(events))
+    return Answer(204)
 
 
 async def get_branch(call: Call) -> Answer:
@@ -130,6 +144,7 @@ ROUTES = (
     Route("GET", "/repos/{owner}/{repo}", get_repo, ("metadata:read",)),
     Route("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", get_permission, ("metadata:read",)),
     Route("GET", "/repos/{owner}/{repo}/git/ref/{ref+}", get_ref, ("contents:read",)),
+    Route("DELETE", "/repos/{owner}/{repo}/git/refs/{ref+}", delete_ref, ("contents:write",)),
     Route("GET", "/repos/{owner}/{repo}/branches/{branch+}", get_branch, ("contents:read",)),
     Route("GET", "/repos/{owner}/{repo}/compare/{base+}...{head+}", compare, ("contents:read",)),
 )

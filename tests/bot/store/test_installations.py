@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.store import Store, Writer, installations
+from bot.store import Branch, Store, Writer, installations
 from bot.store.connection import PREFIX, key
 from bot.store.ledger import Newest
 from bot.store.runs import Person, Repository, Run
@@ -41,6 +41,8 @@ async def filled(store: Store, run: Run) -> None:
     for name in ("comment:{}:9", "pull:{}:12:opened:aaaa:2026", "once:no-permission:{}:12", "once:reply:{}:12:ab"):
         await runs.seen(name.format(run.repository.id), None, by="a")
     await store.outbox.done(f"unstarted-{run.repository.id}-12-aaaa/check/codex-debate", b"result")
+    mine = {"run": run.id, "installation": run.installation_id, "repository": run.repository.id, "number": run.number}
+    await store.upkeep.keep_branch(Branch.model_validate(mine | {"name": "x", "sha": "a" * 40, "until": 0.0}))
 
 
 async def names(redis: Redis) -> set[str]:
@@ -71,6 +73,9 @@ async def test_an_installation_is_forgotten_whole_and_no_other_is(
     assert len(mine) >= 19
     assert await store.installations.forget(7, await store.installations.kept(7)) == len(mine)
     assert await names(redis) == others, "of the one nothing is left, of the other everything"
+    (theirs,) = (await store.installations.kept(8)).live
+    assert await store.runs.startable() == await store.outbox.unsent() == (theirs,)
+    assert [each.run for each in await store.upkeep.branches()] == [theirs]
     assert before < others
 
 

@@ -61,3 +61,29 @@ async def test_one_that_cannot_be_renewed_is_lost_when_it_may_have_run_out() -> 
         keeper.hold(lease, asked=monotonic())
         assert await lost.get() is lease
         assert monotonic() >= lease.until
+
+
+async def test_a_process_that_stood_still_is_told_from_a_store_that_was_away(redis: Redis, valkey_url: str) -> None:
+    """decisions.md 1.6: a run is to blame for the one alone."""
+    lost: asyncio.Queue[Lease] = asyncio.Queue()
+    async with keeping(valkey_url, seconds=0.5, lost=lost.put_nowait) as keeper:
+        stood_still, unheard = await held(redis, keeper, "still"), await held(redis, keeper, "away")
+        unheard.unheard = True  # the store did not answer, and keys run out meanwhile
+        await redis.delete(stood_still.key, unheard.key)
+        gone = {(await lost.get()).job for _ in range(2)}
+    assert gone == {"still", "away"}
+    assert (stood_still.stalled, unheard.stalled) == (True, False)
+
+
+async def test_a_store_that_answers_again_is_heard(redis: Redis, valkey_url: str) -> None:
+    async with keeping(valkey_url, seconds=0.5, lost=lambda _: None) as keeper:
+        lease = await held(redis, keeper, "back")
+        lease.unheard = True
+        while lease.unheard:
+            await asyncio.sleep(0.01)
+    async with keeping("unix:///nowhere/store.sock", seconds=0.3, lost=lambda _: None) as keeper:
+        lease = Lease("a", "lease:a")
+        keeper.hold(lease, asked=monotonic())
+        while not lease.unheard:
+            await asyncio.sleep(0.01)
+    assert not lease.stalled

@@ -234,3 +234,18 @@ async def test_news_of_a_pull_request_reach_its_runs_until_they_end(store: Store
     await store.runs.finish(waiting.id, 0, "stopped")
     assert await store.runs.tell_news(100, 12) == 1
     assert await store.runs.tell_news(100, 99) == 0
+
+
+async def test_runs_that_wait_for_no_other_belong_into_the_queue_until_they_end(
+    store: Store, make_run: MakeRun, redis: Redis
+) -> None:
+    running, waiting, beside = make_run(), make_run(), make_run(editing=False)
+    for number, run in enumerate((running, waiting, beside)):
+        await store.runs.claim(run, f"{number}")
+    assert set(await store.runs.startable()) == {running.id, beside.id}
+    await store.runs.finish(running.id, 0, "consensus")
+    assert set(await store.runs.startable()) == {waiting.id, beside.id}
+    await redis.delete(f"{PREFIX}:run:{beside.id}")  # its time is over
+    assert await store.runs.startable() == (waiting.id,)
+    await store.runs.finish(waiting.id, 0, "consensus")
+    assert await store.runs.startable() == ()

@@ -95,13 +95,19 @@ class Api(Description):
         self.operations = sorted(found, key=lambda each: -len(re.sub(r"\{\w+\}", "", each.path)))
 
     def _correct(self) -> None:
-        """Correct an error of GitHub's: the account of an installation is a user or an enterprise, and never both.
+        """Correct two errors of GitHub's.
 
-        The schema `installation` says so itself; the list of installations, which has its own, says ``allOf``.
+        The account of an installation is a user or an enterprise, and never both: the schema `installation` says so
+        itself; the list of installations, which has its own, says ``allOf``. And a pull request whose fork was deleted
+        has no head repository: the schema of webhooks says so, that of the API does not (github.md A7).
         """
         listed = self.document["paths"]["/app/installations"]["get"]["responses"]["200"]["content"]["application/json"]
         account = listed["schema"]["items"]["properties"]["account"]
         account["anyOf"] = account.pop("allOf")
+        schemas = self.document["components"]["schemas"]
+        for name in ("pull-request", "pull-request-simple"):
+            head = schemas[name]["properties"]["head"]["properties"]
+            head["repo"] = {"anyOf": [head["repo"], {"type": "null"}]}
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
         """Return the operation of a raw path and the values in it; None where GitHub describes none."""

@@ -57,3 +57,16 @@ async def test_reading_needs_its_permission(standin: StandIn, api: Any, number: 
     auth = f"Bearer {standin.token('octo/demo', {'issues': 'write'})}"
     for path in (f"{PULLS}/{number}", f"{PULLS}/{number}/files", f"{PULLS}/{number}/commits"):
         assert (await api("GET", path, auth=auth)).status == 403
+
+
+async def test_the_open_ones_are_listed_newest_first(standin: StandIn, api: Any, repo: Repo, number: int) -> None:
+    await standin.commit(repo, "other", {"o": "o"}, parent="main")
+    second = await standin.open_pull_request(repo, "other")
+    assert [each["number"] for each in (await api("GET", PULLS)).body] == [second, number]
+    await standin.close_pull_request(repo, number)
+    assert [each["number"] for each in (await api("GET", PULLS)).body] == [second]
+    closed = await api("GET", f"{PULLS}?state=closed")
+    assert [(each["number"], each["state"]) for each in closed.body] == [(number, "closed")]
+    both = await api("GET", f"{PULLS}?state=all&sort=created&direction=asc&per_page=1")
+    assert [each["number"] for each in both.body] == [number]
+    assert 'rel="next"' in both.headers["Link"]

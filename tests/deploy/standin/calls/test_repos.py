@@ -132,3 +132,12 @@ async def test_contents_are_read_with_their_permission(standin: StandIn, api: An
     for path in ("git/ref/heads/main", "branches/main", "compare/main...main", "commits/main"):
         assert (await api("GET", f"/repos/octo/demo/{path}", auth=auth)).status == 403
     assert (await api("GET", "/repos/octo/demo", auth=auth)).status == 200
+
+
+async def test_a_deleted_branch_closes_its_pull_request(standin: StandIn, api: Any, repo: Repo, number: int) -> None:
+    path = "/repos/octo/demo/git/refs/heads/feature/x"
+    assert (await api("DELETE", path)).status == 204
+    await standin.settle()
+    assert await standin.read_ref(repo, "feature/x") is None
+    assert standin.issue(repo, number).state == "closed"
+    assert (await api("DELETE", path)).status == 422
