@@ -76,10 +76,13 @@ class GitHub:
                     break
         return found
 
-    async def post(self, path: str, data: Mapping[str, object], *, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - as above
+    async def post(
+        self, path: str, data: Mapping[str, object] | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> Any:  # noqa: ANN401 - as above
         """Create something and return it. `headers` go besides the usual ones; their names begin with ``X-``."""
+        body = b"" if data is None else dict(data)
         with _mapped():
-            return await self._api.post(path, None, data=dict(data), extra_headers=dict(headers or {}))
+            return await self._api.post(path, None, data=body, extra_headers=dict(headers or {}))
 
     async def patch(self, path: str, data: Mapping[str, object]) -> Any:  # noqa: ANN401 - as above
         """Change something and return it."""

@@ -76,4 +76,4 @@ async def redeliver(github: GitHub, delivery_id: int) -> None:
 
     https://docs.github.com/en/rest/apps/webhooks#redeliver-a-delivery-for-an-app-webhook
     """
-    await github.post(f"/app/hook/deliveries/{delivery_id}/attempts", {})
+    await github.post(f"/app/hook/deliveries/{delivery_id}/attempts")
