@@ -38,6 +38,8 @@ async def handle_pull_request(bot: Bot, event: PullRequestChanged, *, delivery: 
     await bot.store.installations.heard(
         event.installation_id, event.repository.id, full_name=event.repository.full_name
     )
+    if event.action == "closed":
+        await bot.store.upkeep.close(event.repository.id, event.number)
     if event.action in MOVES:
         return f"told: {await bot.store.runs.tell_news(event.repository.id, event.number)} runs"
     if event.action not in rules.ACTIONS:

@@ -62,11 +62,14 @@ class World:
     async def find(self) -> Run:
         """Return the run with its repository's present name, which may have changed (threats.md, input 67).
 
-        GitHub leads from an old name to the new one, until another repository takes the old one over.
+        GitHub leads from an old name to the new one, until another repository takes the old one over. Raises
+        `NotInstalled` where the installation has no such repository any more.
         """
         here = self.run.repository
         name = await verbs.repository_name(self._github, here.id)
-        if name is not None and name != here.full_name:
+        if name is None:
+            raise NotInstalled(404, "the repository is not this installation's any more")
+        if name != here.full_name:
             self.run = self.run.model_copy(update={"repository": here.model_copy(update={"full_name": name})})
         return self.run
 

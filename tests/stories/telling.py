@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bot.github import AppClient, open_session
+from bot.store.connection import key
 from bot.store.runs import RunState
 from deploy.machine import Machine
 from deploy.standin import Repo
 from deploy.standin.hosting import Commit
 from deploy.standin.state import CheckRun
+from worker.git.mirror import Mirrors
+from worker.reconcile import Reconciler
 
 PATIENCE = 60.0
 """Seconds that a story waits for its end before it fails: far more than any takes."""
@@ -23,6 +27,18 @@ Files = Mapping[str, bytes | str | None]
 
 async def no_sleep(_: float) -> None:
     """Wait for nothing between the attempts of a turn; the real waits are held by tests/worker/test_hands.py."""
+
+
+async def reconcile(machine: Machine) -> None:
+    """Do now what the reconciler does every minute. The worker's own lets ours go before it."""
+    settings, store = machine.settings, machine.store
+    async with open_session(settings.github_api_url) as session:
+        app = AppClient(settings, session, pacer=store.pace)
+        ours = Reconciler(store, app, Mirrors(settings.state_dir / "mirrors"), settings.state_dir)
+        await store._gate.do("DEL", key("leader"))
+        await ours.once()
+        await store.upkeep.resign(ours.name)
+        await app.revoke_tokens()
 
 
 def finding(number: int = 1, status: str = "open", **over: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from telling import PATIENCE, Story, finding, no_sleep, section, verdict
+from telling import PATIENCE, Story, finding, no_sleep, reconcile, section, verdict
 
 from deploy.machine import machine
 
@@ -23,6 +23,13 @@ async def until(done: Any) -> None:
     """Wait until a condition holds."""
     async with asyncio.timeout(PATIENCE):
         while not done():
+            await asyncio.sleep(0.02)
+
+
+async def until_ended(story: Story, run: str) -> None:
+    """Wait until a run has ended, whatever of it could be told."""
+    async with asyncio.timeout(PATIENCE):
+        while (await story.machine.store.runs.state(run)).status is None:
             await asyncio.sleep(0.02)
 
 
@@ -74,16 +81,104 @@ async def test_the_head_moves_on_after_a_round(story: Story) -> None:
     assert len(end.commits) == 1
 
 
-async def test_the_pull_request_is_closed(story: Story) -> None:
+@pytest.mark.threat("R9")
+@pytest.mark.parametrize(
+    ("what", "status", "title"),
+    [
+        ("closed", "closed", "Ended: the pull request was closed"),
+        ("merged", "closed", "Ended: the pull request was closed"),
+        ("its branch deleted", "closed", "Ended: the pull request was closed"),
+        ("archived", "closed", None),
+        ("given another base", "superseded", "Superseded: its base branch was changed"),
+    ],
+)
+async def test_the_ground_is_gone_in_mid_turn(story: Story, what: str, status: str, title: str | None) -> None:
+    """Told by the event; where GitHub sends none, found before the next turn. Nothing is pushed after that."""
+    github = story.machine.github
     story.plays(verdict(finding()) | {"sleep": 1.0}, section("F1 fixed", edits=FIX), verdict(RESOLVED))
     await story.opens(BASE, CHANGE)
+    await github.commit(story.repo, "release", {"r.txt": "r"}, parent="main")
     await story.says()
     await story.began()
     await until(lambda: story.briefs("reviewer"))
-    await story.machine.github.close_pull_request(story.repo, story.number)
+    match what:
+        case "closed":
+            await github.close_pull_request(story.repo, story.number)
+        case "merged":
+            await github.merge_pull_request(story.repo, story.number)
+        case "its branch deleted":
+            await github.delete_branch(story.repo, "feature")
+        case "archived":
+            github.archive_repository(story.repo)
+        case _:
+            await github.change_base(story.repo, story.number, "release")
+    if title is None:  # a check run of an archived repository cannot be changed: it is, once it may be again
+        run = await story.began()
+        await until_ended(story, run)
+        assert github.check_runs(story.repo)[0].status == "in_progress"
+        github.archive_repository(story.repo, archived=False)
+        await reconcile(story.machine)
+        title = "Ended: the repository was archived"
     end = await story.ends()
-    assert end.state.status == "closed"
-    assert (end.check.conclusion, end.check.title) == ("cancelled", "Ended: the pull request was closed")
+    assert end.state.status == status
+    assert (end.check.conclusion, end.check.title) == ("cancelled", title)
+    assert (end.commits, end.comments) == ([], [])
+
+
+@pytest.mark.threat("R8")
+@pytest.mark.parametrize("evil", [False, True])
+async def test_a_merge_of_the_base_in_mid_debate(story: Story, evil: bool) -> None:
+    """A plain one changes nothing of what is debated; one that holds more is another change."""
+    github = story.machine.github
+    slow = section("F1 fixed", edits=FIX, sleep=1.0)
+    story.plays(verdict(finding()), slow, verdict(RESOLVED))
+    await story.opens(BASE, CHANGE)
+    await story.says()
+    await story.began()
+    await until(lambda: story.briefs("author"))
+    await github.commit(story.repo, "main", {"other.py": "o = 1\n"})
+    await github.update_branch(story.repo, story.number, files={"more.py": "evil\n"} if evil else None)
+    end = await story.ends()
+    assert end.check.head_sha == story.head
+    if evil:
+        assert (end.state.status, end.check.title) == ("superseded", "Superseded: the branch moved on")
+        assert end.commits == []
+    else:
+        assert (end.state.status, end.check.title) == ("consensus", "Consensus: 1 fix waits to be pushed")
+        (commit,) = end.commits
+        assert commit.parents == (story.head,)
+
+
+@pytest.mark.threat("R7")
+async def test_a_push_starts_the_run_that_waits(story: Story) -> None:
+    """decisions.md 1.3: on the new head, in a run of its own."""
+    github = story.machine.github
+    await paused(story)
+    await story.says("/codex-debate review --max-rounds 3")
+    await until(lambda: len(github.check_runs(story.repo)) == 2)
+    story.plays(verdict())
+    moved = await github.commit(story.repo, "feature", {"app.py": "x = 9\n"})
+    await until(lambda: github.check_runs(story.repo, moved))
+    (check,) = github.check_runs(story.repo, moved)
+    end = await story.ends(check.external_id)
+    assert (end.state.status, end.check.conclusion) == ("consensus", "success")
+    await until(lambda: all(each.status == "completed" for each in github.check_runs(story.repo)))
+    assert [each.conclusion for each in github.check_runs(story.repo)] == ["cancelled", "cancelled", "success"]
+
+
+@pytest.mark.threat("R9")
+async def test_the_branch_of_a_debate_goes_with_its_pull_request(story: Story) -> None:
+    github, store = story.machine.github, story.machine.store
+    story.plays(verdict(finding()), section("F1 fixed", edits=FIX), verdict(RESOLVED))
+    await story.opens(BASE, CHANGE)
+    end = await story.reviewed()
+    assert await github.read_ref(story.repo, end.branch) == end.commits[-1].sha
+    await github.close_pull_request(story.repo, story.number)
+    async with asyncio.timeout(PATIENCE):
+        while any(each.run == end.run and each.until for each in await store.upkeep.branches()):
+            await asyncio.sleep(0.02)
+    await reconcile(story.machine)
+    assert await github.read_ref(story.repo, end.branch) is None
 
 
 @pytest.mark.threat("T5", 63)

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
-from bot.github import AppClient, GitHub, NotInstalled, Unavailable, open_session
+from bot.github import AppClient, GitHub, NotInstalled, Unavailable, open_session, verbs
 from bot.settings import Settings
 from bot.statuses import Status
 from bot.store.runs import Ceilings, Person, Repository, Run
 from deploy.standin import Repo, StandIn
-from worker.ended import RETARGETED, Ended
-from worker.world import World
+from worker.ended import ARCHIVED, FORK_GONE, RETARGETED, Ended
+from worker.world import World, locate
 
 
 @dataclass
@@ -92,6 +92,74 @@ async def test_the_head_moved_or_the_pull_request_was_closed(place: Place) -> No
     await place.standin.close_pull_request(place.repo, place.number)
     assert (await ended(world))[0] is Status.CLOSED
     assert (await ended(place.world(number=999)))[0] is Status.CLOSED
+
+
+async def test_a_head_that_only_took_in_its_base_is_no_other_and_is_judged_once(place: Place) -> None:
+    judged: list[str] = []
+
+    async def only_merged(head: str) -> bool:
+        judged.append(head)
+        return len(judged) == 1
+
+    world = World(place.run(), place.github, only_merged=only_merged)
+    merged = await place.standin.commit(place.repo, "retry", {"b.txt": "stands for a merge"})
+    for _ in range(2):
+        await world.still_current()
+    assert judged == [merged]
+    await place.standin.commit(place.repo, "retry", {"a.txt": "three\n"})
+    assert (await ended(world))[0] is Status.SUPERSEDED
+
+
+@pytest.mark.threat("R9")
+async def test_a_repository_that_was_archived_takes_nothing_any_more(place: Place) -> None:
+    place.standin.archive_repository(place.repo)
+    assert await ended(place.world()) == (Status.CLOSED, ARCHIVED)
+
+
+@pytest.mark.threat("R9")
+async def test_a_fork_that_was_deleted(place: Place) -> None:
+    place.standin.create_user("ann")
+    fork = await place.standin.fork(place.repo, "ann")
+    await place.standin.commit(fork, "patch", {"a.txt": "x\n"}, parent="main")
+    number = await place.standin.open_pull_request(place.repo, "ann:patch", author="ann")
+    world = Place(place.standin, place.github, place.repo, number).world(fork=True)
+    await world.still_current()
+    place.standin.delete_repository(fork)
+    assert await ended(world) == (Status.CLOSED, FORK_GONE)
+
+
+async def test_a_permission_that_was_withdrawn_ends_it_before_the_next_round(place: Place) -> None:
+    place.standin.set_permission(place.repo, "mona", "read")
+    assert (await ended(place.world()))[0] is Status.AUTHORISATION_WITHDRAWN
+
+
+async def test_a_repository_is_located_under_its_present_name_and_installation(place: Place) -> None:
+    assert place.app is not None
+    run = place.run()
+    place.standin.rename_repository(place.repo, "octo-org/renamed")
+    here = await locate(run, place.app)
+    assert (here.run.repository.full_name, here.moved) == ("octo-org/renamed", False)
+    await place.standin.create_repository("harbour/else")
+    place.standin.transfer_repository(place.repo, "harbour")
+    there = await locate(run, place.app)
+    assert (there.run.repository.full_name, there.moved) == ("harbour/renamed", True)
+    assert (await verbs.pull(there.github, "harbour/renamed", place.number)).number == place.number
+
+
+@pytest.mark.parametrize("how", ["uninstalled", "suspended", "transferred to where it is not installed"])
+async def test_where_the_app_has_no_part_any_more_nothing_is_located(place: Place, how: str) -> None:
+    assert place.app is not None
+    run = place.run()
+    match how:
+        case "uninstalled":
+            await place.standin.uninstall("octo-org")
+        case "suspended":
+            await place.standin.suspend("octo-org")
+        case _:
+            place.standin.create_user("harbour")
+            place.standin.transfer_repository(place.repo, "harbour")
+    with pytest.raises(NotInstalled):
+        await locate(run, place.app)
 
 
 async def test_another_base(place: Place) -> None:
