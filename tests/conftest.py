@@ -60,6 +60,14 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
     await opened.close()
 
 
+@pytest_asyncio.fixture
+async def redis(valkey_url: str) -> AsyncIterator[Redis]:
+    """Return a bare connection, to look at what the store wrote."""
+    client = Redis.from_url(valkey_url)
+    yield client
+    await client.aclose()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail a test of sandboxes or agents that is skipped: what was not tried does not hold (threats.md 4.8)."""

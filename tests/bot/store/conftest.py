@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from redis.asyncio import Redis
 
 from bot.store.runs import Ceilings, Person, Repository, Run, SeatChoice, Source
 from deploy.store import EmbeddedStore
@@ -47,14 +46,6 @@ def make_run() -> MakeRun:
         return Run(**(made | fields))
 
     return make
-
-
-@pytest_asyncio.fixture
-async def redis(valkey_url: str) -> AsyncIterator[Redis]:
-    """Return a bare connection, to look at what the store wrote."""
-    client = Redis.from_url(valkey_url)
-    yield client
-    await client.aclose()
 
 
 @pytest_asyncio.fixture
