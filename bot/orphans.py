@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bot import lost
 from bot.github import AppClient, AppIdentity, GitHub, GitHubError, NotInstalled, Unavailable, own, verbs
+from bot.github.app import LOOK_PERMISSIONS
 from bot.publish import concluded
 from bot.statuses import CHECK_NAME, TABLE, Status
 from bot.store import Store
@@ -39,8 +40,7 @@ async def sweep(app: AppClient, store: Store) -> AsyncGenerator[None, None]:
         try:
             for repository in await verbs.repositories(app.everywhere(installation.id)):
                 yield
-                github = app.installation(installation.id, repository.id)
-                async for _ in _sweep(app, store, github, repository.full_name):
+                async for _ in _sweep(app, store, installation.id, repository):
                     yield
         except Unavailable:
             raise
@@ -48,12 +48,16 @@ async def sweep(app: AppClient, store: Store) -> AsyncGenerator[None, None]:
             log(__name__).warning("not swept", installation=installation.id, error=str(error))
 
 
-async def _sweep(app: AppClient, store: Store, github: GitHub, repo: str) -> AsyncGenerator[None, None]:
-    identity = await app.identity(github)
-    for pull in await verbs.open_pulls(github, repo):
+async def _sweep(
+    app: AppClient, store: Store, installation: int, repository: verbs.RepositoryRef
+) -> AsyncGenerator[None, None]:
+    looking, repo = app.installation(installation, repository.id, LOOK_PERMISSIONS), repository.full_name
+    identity = await app.identity(looking)
+    for pull in await verbs.open_pulls(looking, repo):
         yield
-        for check in await verbs.check_runs(github, repo, pull.head.sha, app=identity.id):
+        for check in await verbs.check_runs(looking, repo, pull.head.sha, app=identity.id):
             if await _orphaned(check, store, identity):
+                github = app.installation(installation, repository.id)
                 await conclude(Conversation(github, repo, pull.number), check, identity)
                 yield
 

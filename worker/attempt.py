@@ -30,7 +30,7 @@ from worker.debate import review
 from worker.debate.findings import Outcome
 from worker.debate.task import Task
 from worker.ended import BY_CANCEL, TRANSFERRED, Ended
-from worker.folder import clear, taken
+from worker.folder import MAKE_ROOM, clear, lack_of_room, taken
 from worker.git import GitFailed, GitRefused
 from worker.git.commit import Identity
 from worker.git.mirror import Mirror, Mirrors
@@ -208,6 +208,8 @@ class Attempt:
         settings = self.office.settings
         async with seated(self.office.quarters, self.run, day_usd=settings.day_budget_usd) as lodgings:
             await self.world.still_current()
+            if lack := lack_of_room(settings.state_dir):
+                raise Ended(Status.AGENT_ERROR, f"this server cannot work: {lack}", hint=f"on this server, {MAKE_ROOM}")
             with taken(settings.state_dir / FOLDERS, self.run) as folder:
                 await self._beat(teller)
                 task, fresh = await self._task(mirror, folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +20,20 @@ from bot.store.runs import Run
 from worker.git.tree import empty
 
 NOTE = "run.json"
+ROOM_BYTES = 2 * 1024**3
+"""Without so much of the disk no attempt begins: nothing that is made on a full disk is kept (threats.md R15)."""
 SPARES = 8
 """Folders of one run that may be held at once: each but the newest is a process's that was overtaken."""
+
+
+def lack_of_room(folder: Path) -> str | None:
+    """Return what is wrong with the disk that a folder is on, where it is nearly full. Raises OSError."""
+    free = shutil.disk_usage(folder).free
+    return None if free >= ROOM_BYTES else f"its disk is nearly full ({free // 1024**2} MiB are free)"
+
+
+MAKE_ROOM = "make room below CODEX_DEBATE_STATE_DIR: 2 GiB at least"
+"""What an operator does about it."""
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from bot.store import RUNS, Store, StoreAway
 from bot.telemetry import log
 from worker import agents
 from worker.attempt import Office
+from worker.folder import MAKE_ROOM, lack_of_room
 from worker.gateway import Gateway, upstreams
 from worker.git import installed
 from worker.git.mirror import Mirrors
@@ -137,6 +138,8 @@ async def lacking(quarters: Quarters, settings: Settings) -> tuple[str, ...]:
         needy = needy or agent.box is not None
         if lack := await quarters.programs.lack(agent):
             found[f"The {seat} cannot be seated: {lack.sentence}. To repair it: {lack.repair}."] = None
+    if full := lack_of_room(settings.state_dir):
+        found[f"This worker begins no debate: {full}. To repair it: {MAKE_ROOM}."] = None
     if needy and (missing := await quarters.isolation.lack()):
         found[f"Isolation is missing ({missing.layer}): {missing}. To repair it: {missing.repair}."] = None
     return tuple(found)

@@ -54,6 +54,8 @@ API_PERMISSIONS: Mapping[str, str] = {
 """What the REST calls of verbs.py need."""
 REPLY_PERMISSIONS: Mapping[str, str] = {"issues": "write", "metadata": "read"}
 """What a short reply needs: it can be given where the rest of app.yml is not granted (yet)."""
+LOOK_PERMISSIONS: Mapping[str, str] = {"checks": "read", "metadata": "read", "pull_requests": "read"}
+"""What it takes to see which check runs of ours are open."""
 FETCH_PERMISSIONS: Mapping[str, str] = {"contents": "read", "metadata": "read"}
 PUSH_PERMISSIONS: Mapping[str, str] = {"contents": "write", "metadata": "read"}
 

@@ -331,6 +331,7 @@ async def test_a_result_that_github_does_not_take_is_told_without_its_parts(publ
     assert hub.writes == [], "it is done"
 
 
+@pytest.mark.threat("R24")
 async def test_a_check_run_that_is_gone_is_created_anew(publisher: Publisher, hub: Hub) -> None:
     await publisher.publish(check())
     hub.checks.clear()
@@ -356,6 +357,7 @@ async def test_a_comment_of_another_with_our_marks_is_left_alone(publisher: Publ
     assert hub.comments[forged]["body"] == comment().body
 
 
+@pytest.mark.threat("R22")
 async def test_a_deleted_comment_is_written_once_more(publisher: Publisher, hub: Hub) -> None:
     first = await publisher.publish(comment())
     hub.comments.clear()
@@ -417,6 +419,7 @@ async def test_a_commit_that_is_not_pushed_is_kept(publisher: Publisher) -> None
 # ---- Fences and deaths ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("R5")
 async def test_an_older_attempt_does_nothing(publisher: Publisher, store: Store, hub: Hub, run: Run) -> None:
     pushed: list[Push] = []
 
@@ -432,6 +435,7 @@ async def test_an_older_attempt_does_nothing(publisher: Publisher, store: Store,
     assert (hub.writes, pushed) == ([], [])
 
 
+@pytest.mark.threat("R5")
 async def test_an_attempt_that_is_overtaken_while_it_looks_writes_nothing(
     publisher: Publisher, store: Store, hub: Hub, run: Run
 ) -> None:
@@ -599,6 +603,7 @@ class Life:
         return checks, completions, [each["body"] for each in self.hub.comments.values()], self.pushed
 
 
+@pytest.mark.threat("R1")
 async def test_a_death_at_any_point_ends_in_the_same_state(store: Store, run: Run, valkey_url: str) -> None:
     undisturbed = Life(store, Hub(), run)
     counting = Points()

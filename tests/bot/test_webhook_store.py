@@ -177,7 +177,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PATIENCE", 0.3)
 
 
-@pytest.mark.threat(30)
+@pytest.mark.threat(30, "R2")
 async def test_input_30_a_delivery_that_could_not_be_stored_is_taken_later(
     serve: Any, impatient: None, tmp_path: Path
 ) -> None:
@@ -192,6 +192,7 @@ async def test_input_30_a_delivery_that_could_not_be_stored_is_taken_later(
     await store.close()
 
 
+@pytest.mark.threat("R15")
 @pytest.mark.parametrize(
     ("spoil", "mend"),
     [

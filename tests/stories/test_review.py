@@ -340,6 +340,7 @@ async def test_push_rejected_by_github(story: Story, monkeypatch: pytest.MonkeyP
     assert end.reactions == ["eyes", "rocket"]
 
 
+@pytest.mark.threat("R26")
 async def test_case_38_the_limit_of_rounds(story: Story) -> None:
     crux = {"reply": {"cruxes": [{"id": "F1", "crux": "THE CRUX", "fact": "THE FACT", "question": "THE QUESTION?"}]}}
     end = await told(
@@ -453,6 +454,7 @@ async def test_the_author_renames_and_deletes(story: Story) -> None:
     assert set(end.commits[0].files) == {"README.md", "app.py", "src/app.py"}
 
 
+@pytest.mark.threat("R28")
 async def test_a_push_whose_answer_is_lost_was_done(story: Story) -> None:
     """threats.md R28: what counts is what stands on the remote."""
     path = f"/{story.repo.full_name}.git/git-receive-pack"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
-from telling import Story, finding, section, verdict
+from telling import Story, finding, reconcile, section, verdict
 
 from bot.store.connection import key
 from deploy.machine import machine
@@ -21,6 +21,7 @@ SCOPES = {
     },
     "a fetch": {"contents": "read", "metadata": "read"},
     "a push": {"contents": "write", "metadata": "read"},
+    "a look at what is open": {"checks": "read", "metadata": "read", "pull_requests": "read"},
 }
 """What a token may do, by what it is for: no more, though the installation grants it."""
 
@@ -40,12 +41,17 @@ async def test_no_token_on_disk(tmp_path: Path) -> None:
         await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
         end = await story.reviewed()
         assert end.state.status == "consensus"
+        await reconcile(made)
 
         asked = [each for each in made.github.requests("POST") if each.path.endswith("/access_tokens")]
+        # What lists an installation's repositories can read their names, and nothing in them.
+        names = [request.body for request in asked if "repository_ids" not in request.body]
+        assert all(body == {"permissions": {"metadata": "read"}} for body in names)
+        asked = [request for request in asked if "repository_ids" in request.body]
         for request in asked:
             assert request.body.keys() == {"repository_ids", "permissions"}
-            assert request.body["repository_ids"] == [repo.id]
-        scopes = [request.body["permissions"] for request in asked]
+            assert len(request.body["repository_ids"]) == 1
+        scopes = [request.body["permissions"] for request in asked if request.body["repository_ids"] == [repo.id]]
         assert all(scope in SCOPES.values() for scope in scopes)
         assert all(scope in scopes for scope in SCOPES.values())
 

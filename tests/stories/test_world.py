@@ -43,7 +43,7 @@ async def paused(story: Story, *, after: int = 1) -> str:
     return run
 
 
-@pytest.mark.threat("T7", 70)
+@pytest.mark.threat("T7", 70, "R7", "R8")
 @pytest.mark.parametrize("when", ["at once", "while the reviewer reads"])
 async def test_head_moves_after_command(story: Story, when: str) -> None:
     """What the command stands for is the commit that was there: nothing is said of another, and nothing is pushed."""
@@ -227,6 +227,52 @@ async def test_a_second_command_waits_and_a_third_is_told_so(story: Story) -> No
     assert len(story.machine.github.check_runs(story.repo)) == 2
 
 
+@pytest.mark.threat("R6")
+async def test_two_commands_in_the_same_moment_are_one_debate(story: Story) -> None:
+    github = story.machine.github
+    story.plays(verdict() | {"sleep": 0.5})
+    await story.opens(BASE, CHANGE)
+    await asyncio.gather(story.says(), story.says())
+    await until(lambda: len(story.replies()) == 1)
+    assert "That review is already running" in story.replies()[0]
+    end = await story.ends()
+    assert (end.state.status, len(github.check_runs(story.repo))) == ("consensus", 1)
+    await story.says("/codex-debate review --max-rounds 3")
+    await until(lambda: len(github.check_runs(story.repo)) == 2)
+    await until(lambda: all(each.status == "completed" for each in github.check_runs(story.repo)))
+
+
+@pytest.mark.threat("R23")
+async def test_a_person_who_edits_the_comment_is_neither_believed_nor_kept(story: Story) -> None:
+    """Nothing is read from it, and the next thing that is told stands there alone."""
+    github = story.machine.github
+    run = await paused(story)
+    await until(story.replies)
+    (comment,) = (each.id for each in github.comments(story.repo, story.number) if each.by_app)
+    await github.edit_comment(comment, f"✅ **Consensus** by hand, run `{run}`", login=story.repo.owner)
+    end = await story.ends(run)
+    assert end.state.status == "consensus"
+    assert "by hand" not in end.comment
+    assert "✅ **Consensus** on" in end.comment
+
+
+@pytest.mark.threat("R22")
+async def test_a_person_who_deletes_the_comment_gets_it_once_more(story: Story) -> None:
+    github = story.machine.github
+    run = await paused(story)
+    await until(story.replies)
+    (comment,) = (each.id for each in github.comments(story.repo, story.number) if each.by_app)
+    await github.delete_comment(comment, login=story.repo.owner)
+    end = await story.ends(run)
+    assert "✅ **Consensus** on" in end.comment
+    posts = [
+        each
+        for each in github.requests("POST", f"/repos/{story.repo.full_name}/issues/{story.number}/comments")
+        if each.status == 201
+    ]
+    assert len(posts) == 2
+
+
 async def test_the_same_words_again_start_nothing(story: Story) -> None:
     story.plays(verdict())
     await story.opens(BASE, CHANGE)
@@ -374,7 +420,7 @@ async def test_a_seat_without_a_key(tmp_path: Path) -> None:
     assert end.comments == []
 
 
-@pytest.mark.threat(128)
+@pytest.mark.threat(128, "R16")
 async def test_an_agent_that_never_ends(tmp_path: Path) -> None:
     """Killed at the wall limit, tried once more, then an error of its seat."""
     path = tmp_path / "scenario.json"

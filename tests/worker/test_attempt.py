@@ -10,7 +10,7 @@ import pytest
 
 from bot.store import TryAgain
 from tests.worker.conftest import World, make_run, play, yes
-from worker import protocols
+from worker import folder, protocols
 from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.debate.review import review
 from worker.debate.task import Limits
@@ -48,6 +48,7 @@ async def test_a_token_that_git_does_not_take_is_replaced(world: World) -> None:
     assert await world.status() == "consensus"
 
 
+@pytest.mark.threat("R20")
 async def test_a_changed_flow_ends_the_run_as_superseded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """house.md 4: the fingerprint decides whether a journal may be replayed."""
 
@@ -220,3 +221,28 @@ async def test_ids_of_findings_go_on_in_the_next_debate(world: World) -> None:
     play(world.scenario, [yes() | {"expect": ["The next free one is `F2`"]}])
     await debate(world.office, "second22")
     assert (await world.store.runs.state("second22")).status == "consensus"
+
+
+@pytest.mark.threat("R15")
+async def test_on_a_full_disk_nothing_begins_and_the_repair_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "ROOM_BYTES", 1 << 60)
+    await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+    assert (world.check.conclusion, "its disk is nearly full" in world.check.title) == ("failure", True)
+    assert "make room below CODEX_DEBATE_STATE_DIR" in (world.check.summary or "")
+
+
+async def test_news_that_change_nothing_end_nothing(world: World) -> None:
+    """GitHub tells of more than what ends a debate: it looks, and goes on."""
+    slow: dict[str, object] = {**yes(), "sleep": 1.5}
+    play(world.scenario, [slow])
+    task = asyncio.create_task(debate(world.office, world.run.id))
+    while not world.standin.check_runs(world.repo):
+        await asyncio.sleep(0.02)
+    before = len(world.standin.requests("GET", f"/repos/{world.repo.full_name}/pulls"))
+    assert await world.store.runs.tell_news(world.repo.id, world.run.number) == 1
+    await task
+    assert await world.status() == "consensus"
+    assert len(world.standin.requests("GET", f"/repos/{world.repo.full_name}/pulls")) > before

@@ -11,7 +11,7 @@ import pytest
 
 from tests.worker.conftest import make_run
 from worker import folder as room
-from worker.folder import clear, held, noted, taken, whose
+from worker.folder import clear, held, lack_of_room, noted, taken, whose
 
 RUN = make_run("a" * 40)
 
@@ -86,3 +86,10 @@ def test_only_the_runs_own_folders_are_cleared(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     clear(tmp_path, RUN.id)
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"{RUN.id}x", "other"]
+
+
+@pytest.mark.threat("R15")
+def test_a_disk_that_is_nearly_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lack_of_room(tmp_path) is None
+    monkeypatch.setattr(room, "ROOM_BYTES", 1 << 60)
+    assert "its disk is nearly full" in (lack_of_room(tmp_path) or "")

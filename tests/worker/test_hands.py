@@ -120,6 +120,7 @@ async def bench(change: Change, store: Store, monkeypatch: pytest.MonkeyPatch) -
 # ---- Attempts -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("R17")
 async def test_case_7_three_attempts_after_5_and_10_seconds(bench: Bench) -> None:
     dead = [TurnFailed("transport", "it ended without a word", log=f"log {n}") for n in range(3)]
     with pytest.raises(TurnFailed) as failed:
@@ -320,6 +321,7 @@ async def test_an_edit_of_nothing_is_no_commit(bench: Bench) -> None:
     assert bench.pushed == []
 
 
+@pytest.mark.threat("R17")
 async def test_an_author_that_dies_begins_again_in_a_fresh_folder(bench: Bench) -> None:
     def dies(request: TurnRequest) -> str:
         (request.tree / "half.py").write_text("half\n")

@@ -32,6 +32,7 @@ async def test_a_run_that_is_not_known_is_left_alone(world: World) -> None:
     assert world.standin.requests("POST", "/repos") == []
 
 
+@pytest.mark.threat("R11")
 async def test_github_being_away_is_no_fault_of_the_run(world: World) -> None:
     world.standin.fail_next("*", "/", status=502, times=1000)
     for _ in range(DEATHS + 1):
@@ -57,6 +58,7 @@ async def test_a_github_that_stays_away_for_a_day_does_not_hold_the_claim_for_ev
     assert (await world.store.runs.holders(world.repo.id, world.run.number)).running is None
 
 
+@pytest.mark.threat("R12")
 async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> None:
     world.standin.fail_next("GET", "/repos", status=403, headers={"Retry-After": "900"})
     with pytest.raises(TryAgain) as caught:
@@ -65,6 +67,7 @@ async def test_a_limit_is_waited_for_as_long_as_github_says(world: World) -> Non
     assert (await world.store.runs.state(world.run.id)).deaths == 0
 
 
+@pytest.mark.threat("R21")
 async def test_a_run_that_kills_its_worker_ends_after_three_attempts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ async def test_those_who_wait_share_one_token(standin: StandIn, app: AppClient, 
     assert len(minted(standin)) == 1
 
 
+@pytest.mark.threat("R10")
 async def test_a_token_is_kept_until_five_minutes_before_its_end(
     standin: StandIn, session: aiohttp.ClientSession, repo: Repo, pauses: Any
 ) -> None:
@@ -110,6 +111,7 @@ async def test_a_token_is_kept_until_five_minutes_before_its_end(
     assert len(minted(standin)) == 2
 
 
+@pytest.mark.threat("R10")
 async def test_a_revoked_token_is_replaced_once_without_anybody_noticing(
     standin: StandIn, app: AppClient, repo: Repo
 ) -> None:
@@ -252,6 +254,7 @@ async def test_a_key_that_is_none_is_said_to_be_so(session: aiohttp.ClientSessio
     assert standin.journal == []
 
 
+@pytest.mark.threat("R19")
 @pytest.mark.parametrize("minutes", [10, -10])
 async def test_a_clock_that_is_wrong_is_set_right_once(
     session: aiohttp.ClientSession, standin: StandIn, repo: Repo, caplog: pytest.LogCaptureFixture, minutes: int
@@ -271,6 +274,7 @@ async def test_a_clock_that_is_wrong_is_set_right_once(
     assert abs(told["seconds_ahead"] - 60 * minutes) < SKEW_SECONDS
 
 
+@pytest.mark.threat("R19")
 async def test_a_token_is_renewed_by_githubs_clock(
     session: aiohttp.ClientSession, standin: StandIn, repo: Repo
 ) -> None:

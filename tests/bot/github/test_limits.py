@@ -49,6 +49,7 @@ def primary(status: int, reset: float, **more: str) -> Answer:
 # ---- Reading --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("R12")
 @pytest.mark.parametrize("status", [403, 429])
 def test_a_primary_limit_lasts_until_its_reset_by_githubs_clock(status: int) -> None:
     assert asked_to_wait(primary(status, NOW + 900), NOW) == 901
@@ -57,6 +58,7 @@ def test_a_primary_limit_lasts_until_its_reset_by_githubs_clock(status: int) -> 
     assert asked_to_wait(primary(status, NOW + 10**9), NOW) == LIMITED_MOST == 3600
 
 
+@pytest.mark.threat("R12")
 @pytest.mark.parametrize("status", [403, 429])
 @pytest.mark.parametrize("body", [b"", SECONDARY, PRIMARY])
 def test_retry_after_is_taken_at_its_word(status: int, body: bytes) -> None:
@@ -68,6 +70,7 @@ def test_retry_after_is_taken_at_its_word(status: int, body: bytes) -> None:
     assert asked_to_wait(both, NOW) == 7
 
 
+@pytest.mark.threat("R12")
 @pytest.mark.parametrize(
     "limited",
     [
@@ -400,6 +403,7 @@ async def test_other_processes_learn_of_a_limit(server: Any, client: Client, pau
     assert told.held == [("writes/7", 50.0)]
 
 
+@pytest.mark.threat("R12")
 async def test_two_processes_around_one_store_write_sixty_times_a_minute_together(
     server: Any, client: Client, pauses: Any, store: Store
 ) -> None:

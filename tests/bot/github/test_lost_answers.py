@@ -108,6 +108,7 @@ async def lost(world: World, intent: Intent, method: str, **fault: Any) -> None:
     world.standin.clear_faults()
 
 
+@pytest.mark.threat("R11")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_published_again_there_is_one(world: World, fault: str, when: Literal["before", "after"]) -> None:
@@ -122,6 +123,7 @@ async def test_published_again_there_is_one(world: World, fault: str, when: Lite
         assert world.there(kind) - before == 1, kind
 
 
+@pytest.mark.threat("R11")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fault", ["hangs", "is dropped", "is a 500"])
 async def test_a_change_is_made_once_more_and_there_is_one(

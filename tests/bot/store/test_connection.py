@@ -29,6 +29,7 @@ async def test_a_store_that_is_not_there_is_away(tmp_path: Path, monkeypatch: py
         await Store.connect(f"unix://{tmp_path}/nothing.sock")
 
 
+@pytest.mark.threat("R3")
 async def test_an_outage_surfaces_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     async with EmbeddedStore(tmp_path) as url:
@@ -42,6 +43,7 @@ async def test_an_outage_surfaces_and_ends(tmp_path: Path, monkeypatch: pytest.M
         await store.close()
 
 
+@pytest.mark.threat("R2")
 async def test_a_restart_is_waited_out(own_server: str) -> None:
     store = await Store.connect(own_server)
     redis = Redis.from_url(own_server)
@@ -60,6 +62,7 @@ async def test_a_store_that_takes_no_writes_is_away(own_server: str) -> None:
     await store.close()
 
 
+@pytest.mark.threat("R29")
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl", "allkeys-random"])
 async def test_a_store_that_evicts_is_refused_with_the_repair(own_server: str, policy: str) -> None:
     await set_up(own_server, maxmemory_policy=policy)

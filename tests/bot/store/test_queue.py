@@ -216,6 +216,7 @@ async def test_a_job_that_fails_is_over_and_the_worker_goes_on(store: Store, red
     assert done == ["bad", "good"]
 
 
+@pytest.mark.threat("R20")
 async def test_a_stopped_worker_puts_its_job_back_with_a_written_reason(store: Store, redis: Redis) -> None:
     begun = asyncio.Event()
     reasons: list[str | None] = []
@@ -254,6 +255,7 @@ async def test_serve_that_is_cancelled_puts_back_too(store: Store, redis: Redis)
     assert await redis.zcard(QUEUE) == 1
 
 
+@pytest.mark.threat("R3")
 @pytest.mark.parametrize("how", ["taken", "gone"])
 async def test_a_lost_lease_cancels_its_job_and_leaves_the_others_alone(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, how: str
@@ -305,6 +307,7 @@ async def test_a_busy_loop_keeps_its_lease(store: Store, redis: Redis, monkeypat
     assert len(calls) == 1
 
 
+@pytest.mark.threat("R2")
 async def test_a_restart_of_the_store_loses_no_job_and_doubles_none(own_server: str) -> None:
     store = await Store.connect(own_server)
     redis = Redis.from_url(own_server, retry=Retry(ConstantBackoff(0.05), 50), retry_on_error=[ConnectionError])
@@ -348,6 +351,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.threat("R1")
 async def test_a_killed_workers_run_is_taken_up_by_another(
     store: Store, redis: Redis, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ FAULTS: dict[str, tuple[Turn, str, str, str]] = {
 """agents.md 4.7, and what was found besides."""
 
 
+@pytest.mark.threat("R18")
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("name", FAULTS)
 async def test_what_the_provider_does_is_told_in_a_sentence(seat: Seat, name: str) -> None:
@@ -110,6 +111,7 @@ async def test_what_the_provider_does_is_told_in_a_sentence(seat: Seat, name: st
     assert failed.facts.log
 
 
+@pytest.mark.threat("R18")
 @pytest.mark.usefixtures("at_once")
 async def test_a_refused_key_is_not_repeated(seat: Seat) -> None:
     seat.model.plays([faults.refused(401, "This is no key: abc123.")])
@@ -182,6 +184,7 @@ async def test_a_turn_without_an_end_is_ended(seat: Seat, turn: Turn) -> None:
     assert seat.finished[0].seconds < 5
 
 
+@pytest.mark.threat("R16")
 @pytest.mark.usefixtures("at_once")
 async def test_a_provider_that_falls_silent_is_given_up(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claude, "SILENCE_MS", 1_000)
@@ -304,6 +307,7 @@ async def test_a_long_error_is_judged_at_once(seat: Seat) -> None:
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.threat("R17")
 @pytest.mark.parametrize(
     ("then", "kind", "sentence"),
     [

@@ -129,6 +129,7 @@ async def test_a_commit_is_pushed_to_a_new_branch_and_on(
         assert source.git("rev-parse", BRANCH) == made
 
 
+@pytest.mark.threat("R28")
 async def test_a_push_that_was_done_is_not_done_again(mirror: Mirror, head: str, remote: Remote, server: Any) -> None:
     made = await child(mirror, head)
     await push(mirror, remote, made, ref=BRANCH)
@@ -146,6 +147,7 @@ async def test_nothing_is_ever_forced(mirror: Mirror, source: Any, head: str, re
     assert source.git("rev-parse", BRANCH) == one
 
 
+@pytest.mark.threat("R27")
 async def test_the_servers_reason_is_told_clean(mirror: Mirror, source: Any, head: str, remote: Remote) -> None:
     hook = source.path / "hooks/pre-receive"
     hook.write_text("#!/bin/sh\nprintf 'error: GH006: \\033[31mProtected branch\\n\\007' >&2\nexit 1\n")

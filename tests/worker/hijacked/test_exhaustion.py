@@ -141,7 +141,7 @@ CASES = [
 ]
 
 
-@pytest.mark.threat("T20", 131, 133)
+@pytest.mark.threat("T20", 131, 133, "R15")
 @pytest.mark.parametrize(("flood", "place"), CASES)
 async def test_a_full_disk_is_not_waited_for(
     lodger: Lodger, monkeypatch: pytest.MonkeyPatch, flood: str, place: str
