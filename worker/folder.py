@@ -27,8 +27,9 @@ SPARES = 8
 
 
 def lack_of_room(folder: Path) -> str | None:
-    """Return what is wrong with the disk that a folder is on, where it is nearly full. Raises OSError."""
-    free = shutil.disk_usage(folder).free
+    """Return what is wrong with the disk that a folder is on, or will be, where it is nearly full. Raises OSError."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(there).free
     return None if free >= ROOM_BYTES else f"its disk is nearly full ({free // 1024**2} MiB are free)"
 
 

@@ -63,22 +63,29 @@ def arm(kind: str, where: str) -> None:
     Publisher.publish = counted  # type: ignore[method-assign]
 
 
-async def run() -> None:
+async def run(stop: asyncio.Event) -> None:
+    """Run a worker with the settings of the environment, until `stop` is set."""
     settings = load_settings(receiver=False)
     canaries = Canaries(every_token=True)
     canaries.add("the App's private key", settings.github_app_private_key.get_secret_value())
     Calls(canaries, lambda oracle, words: log(__name__).error(oracle, words=words)).begin()
     store = await Store.connect(settings.redis_url or "")
-    await main.run_worker(settings, store, main.Supplies(prices(settings.state_dir)), stop=asyncio.Event())
+    await main.run_worker(settings, store, main.Supplies(prices(settings.state_dir)), stop=stop)
 
 
-LeasedWorker.lease_seconds = LEASE_SECONDS
-configure("json")
-for line in sys.stdin:
-    if (child := os.fork()) == 0:
-        for point in line.split():
-            arm(*point.split(":", 1))
-        asyncio.run(run())
-        os._exit(0)
-    print(child, flush=True)  # noqa: T201 - it is told to the test
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)  # noqa: T201 - the same
+def serve() -> None:
+    """Make a worker for each line that is read."""
+    LeasedWorker.lease_seconds = LEASE_SECONDS
+    configure("json")
+    for line in sys.stdin:
+        if (child := os.fork()) == 0:
+            for point in line.split():
+                arm(*point.split(":", 1))
+            asyncio.run(run(asyncio.Event()))
+            os._exit(0)
+        print(child, flush=True)  # noqa: T201 - it is told to the test
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)  # noqa: T201 - the same
+
+
+if __name__ == "__main__":
+    serve()
