@@ -40,7 +40,7 @@ async def delete_old(app: AppClient, store: Store, *, now: float | None = None) 
 async def _delete(app: AppClient, branch: Branch) -> bool:
     github = app.installation(branch.installation, branch.repository, PUSH_PERMISSIONS)
     repo = await verbs.repository_name(github, branch.repository)
-    if repo is None or await verbs.branch_sha(github, repo, branch.name) != branch.sha:
+    if repo is None or await verbs.branch_sha(github, repo, branch.name) not in branch.shas:
         return False
     await verbs.delete_branch(github, repo, branch.name)
     return True

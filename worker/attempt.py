@@ -264,24 +264,23 @@ class Attempt:
 
         async def deliver(intent: Push) -> str:
             await self.world.still_current()
-            refused = await self._origin(mirror).push(intent)
-            if not refused:
-                await self._keep_branch(intent)
-            return refused
+            await self._keep_branch(intent)
+            return await self._origin(mirror).push(intent)
 
         return Publisher(self.office.store.outbox, self.github, place, run=self.run.id, fence=self.fence, push=deliver)
 
     async def _keep_branch(self, push: Push) -> None:
-        """Note that a branch is ours, where it stands, and when it is of no use any more."""
-        run = self.run
-        await self.office.store.upkeep.keep_branch(
+        """Note that a branch is ours, where it may stand from now on, and when it is of no use any more."""
+        run, upkeep = self.run, self.office.store.upkeep
+        known = await upkeep.branch(run.id)
+        await upkeep.keep_branch(
             Branch(
                 run=run.id,
                 installation=run.installation_id,
                 repository=run.repository.id,
                 number=run.number,
                 name=(push.ref or "").removeprefix("refs/heads/"),
-                sha=push.new,
+                shas=tuple(dict.fromkeys((*(known.shas if known else ()), push.new))),
                 until=time.time() + BRANCH_SECONDS,
             )
         )

@@ -45,8 +45,8 @@ class Branch(BaseModel):
     number: int
     """The issue or pull request that it was made for."""
     name: str
-    sha: str
-    """Where we put it: what stands anywhere else is somebody's work."""
+    shas: tuple[str, ...]
+    """Where we put it, or meant to: what stands anywhere else is somebody's work."""
     until: float
     """From when on it is of no use any more, in seconds since the epoch."""
 
@@ -89,6 +89,11 @@ class Upkeep:
     async def branches(self) -> tuple[Branch, ...]:
         """Return the branches that are ours."""
         return tuple(Branch.model_validate_json(raw) for raw in (await self._all("branches")).values())
+
+    async def branch(self, run_id: str) -> Branch | None:
+        """Return the branch of a run, if it has one."""
+        raw: bytes | None = await self._gate.do("HGET", key("branches"), run_id)
+        return None if raw is None else Branch.model_validate_json(raw)
 
     async def keep_branch(self, branch: Branch) -> None:
         """Remember a branch of a run, in place of what was known of it."""

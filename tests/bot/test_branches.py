@@ -23,7 +23,7 @@ async def made(world: Any, **over: object) -> Branch:
         "repository": world.repo.id,
         "number": world.number,
         "name": NAME,
-        "sha": sha,
+        "shas": (sha,),
         "until": time.time() - 1,
     }
     branch = Branch.model_validate(fields | over)
@@ -82,3 +82,10 @@ async def test_what_github_refuses_is_tried_a_day_later_and_what_is_away_the_nex
     with pytest.raises(Unavailable):
         await delete_old(world.bot.app, world.store, now=kept.until + 1)
     assert await delete_old(world.bot.app, world.store, now=kept.until + 1) == 1
+
+
+async def test_one_whose_last_push_never_came_is_still_ours(world: Any) -> None:
+    branch = await made(world)
+    await world.store.upkeep.keep_branch(branch.model_copy(update={"shas": (*branch.shas, "b" * 40)}))
+    assert await delete_old(world.bot.app, world.store) == 1
+    assert not await there(world)

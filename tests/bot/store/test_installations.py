@@ -42,7 +42,7 @@ async def filled(store: Store, run: Run) -> None:
         await runs.seen(name.format(run.repository.id), None, by="a")
     await store.outbox.done(f"unstarted-{run.repository.id}-12-aaaa/check/codex-debate", b"result")
     mine = {"run": run.id, "installation": run.installation_id, "repository": run.repository.id, "number": run.number}
-    await store.upkeep.keep_branch(Branch.model_validate(mine | {"name": "x", "sha": "a" * 40, "until": 0.0}))
+    await store.upkeep.keep_branch(Branch.model_validate(mine | {"name": "x", "shas": ("a" * 40,), "until": 0.0}))
 
 
 async def names(redis: Redis) -> set[str]:

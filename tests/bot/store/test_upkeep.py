@@ -18,7 +18,7 @@ def branch(run: str, **over: object) -> Branch:
         "repository": 100,
         "number": 12,
         "name": f"codex-debate/pr-12/{run}",
-        "sha": "a" * 40,
+        "shas": ("a" * 40,),
         "until": 1000.0,
     }
     return Branch.model_validate(fields | over)
@@ -51,5 +51,7 @@ async def test_branches_are_of_no_use_once_their_pull_request_is_closed(store: S
     await store.upkeep.close(100, 12)
     kept = {each.run: each.until for each in await store.upkeep.branches()}
     assert kept == {"one": 0.0, "two": 1000.0, "three": 1000.0}
+    assert await store.upkeep.branch("two") == other
     await store.upkeep.forget_branch("one")
+    assert await store.upkeep.branch("one") is None
     assert {each.run for each in await store.upkeep.branches()} == {"two", "three"}
