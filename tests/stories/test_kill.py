@@ -24,6 +24,7 @@ from town import EFFECTS, STEPS, Town, settled, story_of, told
 
 from bot.store import RUNS
 from bot.store.connection import PREFIX
+from worker.attempt import DEATHS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -133,6 +134,7 @@ async def test_the_points_are_all_there(
         assert not ended.done()
 
 
+@pytest.mark.threat("R1")
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     town: Watched, forge: asyncio.subprocess.Process, undisturbed: dict[str, Any], tmp_path: Path, point: str
@@ -150,3 +152,22 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     assert (await town.store.runs.state(end.run)).fence == 2
     asked = len(list((tmp_path / "briefs").glob("*.md")))
     assert asked <= STEPS + 1, "a journaled step is not asked again"
+
+
+@pytest.mark.threat("R21")
+async def test_a_run_that_kills_each_worker_ends_after_three_and_the_queue_goes_on(
+    town: Watched, forge: asyncio.subprocess.Process, tmp_path: Path
+) -> None:
+    """Not by an error, which could be caught: the whole process dies each time at the same step."""
+    story = await begin(town, "poison", tmp_path)
+    for _ in range(DEATHS):
+        async with worker(forge, "before:2") as ended:
+            assert await asyncio.wait_for(asyncio.shield(ended), 30) == -9
+        await runs_out(town)
+    async with worker(forge):
+        end = await over(town, story)
+        assert (end.state.status, end.check.conclusion) == ("agent-error", "failure")
+        assert "this server failed 3 times at the same step" in f"{end.check.title} {end.check.summary}"
+        assert f"`{end.run}`" in (end.check.summary or "")
+        after = await begin(town, "after-poison", tmp_path / "after")
+        assert (await over(town, after)).state.status == "consensus"
