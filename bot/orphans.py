@@ -18,6 +18,9 @@ from bot.statuses import CHECK_NAME, TABLE, Status
 from bot.store import Store
 from bot.telemetry import log
 
+PATIENCE = 3
+"""Installations that may be silent in one sweep before GitHub itself is taken to be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -31,19 +34,25 @@ class Conversation:
 async def sweep(app: AppClient, store: Store) -> AsyncGenerator[None, None]:
     """Look at the open pull requests of all installations, and yield after each call or two.
 
-    Raises `Unavailable` where GitHub does not answer; an installation that takes nothing is passed over.
+    What refuses, or does not answer, is passed over until the next sweep: an archived repository, an installation that
+    is limited. Raises `Unavailable` where GitHub has not answered `PATIENCE` times.
     """
+    silent = 0
     for installation in await own.installations(app.own):
         yield
         if installation.suspended_at is not None:
             continue
         try:
-            for repository in await verbs.repositories(app.everywhere(installation.id)):
+            repositories = await verbs.repositories(app.everywhere(installation.id))
+            for repository in repositories:
                 yield
-                async for _ in _sweep(app, store, installation.id, repository):
-                    yield
+                if not repository.archived:
+                    async for _ in _sweep(app, store, installation.id, repository):
+                        yield
         except Unavailable:
-            raise
+            silent += 1
+            if silent == PATIENCE:
+                raise
         except GitHubError as error:
             log(__name__).warning("not swept", installation=installation.id, error=str(error))
 
@@ -52,14 +61,19 @@ async def _sweep(
     app: AppClient, store: Store, installation: int, repository: verbs.RepositoryRef
 ) -> AsyncGenerator[None, None]:
     looking, repo = app.installation(installation, repository.id, LOOK_PERMISSIONS), repository.full_name
-    identity = await app.identity(looking)
-    for pull in await verbs.open_pulls(looking, repo):
-        yield
-        for check in await verbs.check_runs(looking, repo, pull.head.sha, app=identity.id):
-            if await _orphaned(check, store, identity):
-                github = app.installation(installation, repository.id)
-                await conclude(Conversation(github, repo, pull.number), check, identity)
-                yield
+    try:
+        identity = await app.identity(looking)
+        for pull in await verbs.open_pulls(looking, repo):
+            yield
+            for check in await verbs.check_runs(looking, repo, pull.head.sha, app=identity.id):
+                if await _orphaned(check, store, identity):
+                    github = app.installation(installation, repository.id)
+                    await conclude(Conversation(github, repo, pull.number), check, identity)
+                    yield
+    except Unavailable:
+        raise
+    except GitHubError as error:
+        log(__name__).warning("not swept", repository=repo, error=str(error))
 
 
 async def _orphaned(check: verbs.CheckRun, store: Store, identity: AppIdentity) -> bool:
@@ -70,7 +84,7 @@ async def _orphaned(check: verbs.CheckRun, store: Store, identity: AppIdentity) 
     run = check.external_id or ""
     if await store.runs.get(run) is None:
         return True
-    if (await store.runs.state(run)).status is None or run in await store.outbox.unsent():
+    if (await store.runs.state(run)).status is None or await store.outbox.pending(run):
         return False
     # GitHub reads from replicas: what was concluded a moment ago may look open still.
     return not await concluded(store.outbox, run, check.name)

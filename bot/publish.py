@@ -134,31 +134,28 @@ class Publisher:
         intent = None if raw is None else load_intent(raw)
         return intent if isinstance(intent, Push) else None
 
-    async def resume(self) -> None:
-        """Carry out what an earlier attempt left pending, but for pushes: their step finds and finishes its own."""
+    async def resume(self, hidden: Callable[[CheckRun], CheckRun] | None = None) -> None:
+        """Carry out what an earlier attempt left pending, but for pushes: their step finds and finishes its own.
+
+        `hidden` takes the debate's words out of what is told, where they may not be shown; comments are not then.
+        """
         for intent in await self._pending():
             if not isinstance(intent, Push):
-                await self.publish(intent)
+                await self._carry_out(intent, hidden)
 
     async def settle(self, hidden: Callable[[CheckRun], CheckRun] | None = None) -> None:
         """Carry out what a run that has ended left pending. One that fails keeps no other waiting; the first is raised.
 
         No step comes back for its pushes: they are recorded as not made. So is what GitHub has no place for any more.
-        `hidden` takes the debate's words out of what is told, where they may not be shown; comments are not then.
+        `hidden` as in `resume`.
         """
         failures = list[Exception]()
         for intent in await self._pending():
             try:
-                match intent:
-                    case Push():
-                        await self._never(intent, "the debate had ended")
-                    case Comment() if hidden is not None:
-                        await self._never(intent, "its words may not be shown")
-                    case CheckRun() if hidden is not None:
-                        await self.outbox.replace(name_of(intent), dump_intent(hidden(intent)), self._by)
-                        await self.publish(hidden(intent))
-                    case _:
-                        await self.publish(intent)
+                if isinstance(intent, Push):
+                    await self._never(intent, "the debate had ended")
+                else:
+                    await self._carry_out(intent, hidden)
             except GitHubError as error:
                 if isinstance(error, NotFound) or error.status == UNPROCESSABLE:
                     await self._never(intent, error.message)
@@ -166,6 +163,17 @@ class Publisher:
                     failures.append(error)
         if failures:
             raise failures[0]
+
+    async def _carry_out(self, intent: Intent, hidden: Callable[[CheckRun], CheckRun] | None) -> None:
+        match intent:
+            case Comment() if hidden is not None:
+                await self._never(intent, "its words may not be shown")
+            case CheckRun() if hidden is not None:
+                intent = hidden(intent)
+                await self.outbox.replace(name_of(intent), dump_intent(intent), self._by)
+                await self.publish(intent)
+            case _:
+                await self.publish(intent)
 
     async def intend(self, intent: CheckRun | Comment) -> None:
         """Store how something shall look without making it so: `settle` does that. A conclusion that stands, stands.
@@ -185,9 +193,12 @@ class Publisher:
         return [load_intent(raw) for raw in found]
 
     async def _never(self, intent: Intent, why: str) -> None:
-        kind: TypeAdapter[Any] = _shown if isinstance(intent, CheckRun | Comment) else _results
-        result = _Shown() if isinstance(intent, CheckRun | Comment) else Published(refused=why)
-        await self.outbox.done(name_of(intent), kind.dump_json(result), self._by)
+        """Record that nothing more comes of an intent. What is known to be there stays known."""
+        name = name_of(intent)
+        blank = _shown.dump_json(_Shown())
+        if not isinstance(intent, CheckRun | Comment):
+            blank = _results.dump_json(Published(refused=why))
+        await self.outbox.done(name, await self.outbox.result(name) or blank, self._by)
 
     # ---- What is meant once -----------------------------------------------------------------------------------------
 

@@ -47,8 +47,8 @@ async def _note(app: AppClient, store: Store, *, oldest: float) -> None:
         known = failing.get(attempt.guid)
         if attempt.failed:
             at = attempt.delivered_at.timestamp()
-            first, attempts = (known.first, known.attempts) if known else (at, 0)
-            failing[attempt.guid] = Failed(id=attempt.id, attempts=attempts + 1, at=at, first=first)
+            first, attempts = (known.first, known.attempts) if known else (at, 1)
+            failing[attempt.guid] = Failed(id=attempt.id, attempts=attempts, at=at, first=first)
             await store.upkeep.set_failed(attempt.guid, failing[attempt.guid])
         elif known is not None:
             del failing[attempt.guid]
@@ -66,7 +66,7 @@ async def _ask(app: AppClient, store: Store, guid: str, *, failed: Failed, now: 
         log(__name__).warning("not delivered again", delivery=guid, error=str(error))
         await store.upkeep.set_failed(guid, None)
         return 0
-    # Until its outcome is heard of, this attempt counts as one that failed now.
-    await store.upkeep.set_failed(guid, failed.model_copy(update={"at": now}))
+    # It counts as one that failed, whether its outcome is ever heard of or not.
+    await store.upkeep.set_failed(guid, failed.model_copy(update={"at": now, "attempts": failed.attempts + 1}))
     log(__name__).info("asked to deliver again", delivery=guid, attempts=failed.attempts)
     return 1

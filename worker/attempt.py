@@ -36,6 +36,7 @@ from worker.git.commit import Identity
 from worker.git.mirror import Mirror, Mirrors
 from worker.hands import Desk, Hands
 from worker.origin import Origin
+from worker.outputs.check import without_words
 from worker.protocols import PROTOCOLS
 from worker.quarters import Quarters
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
@@ -105,7 +106,7 @@ class Attempt:
         await self._shown()
         try:
             with refused("what was left to tell", run.id):
-                await publisher.resume()
+                await publisher.resume(None if await self.world.may_show() else without_words)
             await self._recall(teller)
             _check_deaths(state.deaths, run)
             _check_gone(state.touched, run, moved=found.moved)

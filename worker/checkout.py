@@ -166,13 +166,13 @@ async def fetch(run: Run, source: Source, mirror: Mirror) -> None:
 async def only_merged(run: Run, source: Source, mirror: Mirror, head: str) -> bool:
     """Return whether the pull request's new head holds nothing but the run's head and plain merges of its base.
 
-    Raises `worker.git.GitUnavailable` where git does not show the new head yet, else as `fetch` does.
+    Raises `worker.git.GitUnavailable` where git shows another head than that, else as `fetch` does.
     """
     now, onto = f"refs/run/{run.id}/now", f"refs/run/{run.id}/onto"
     await mirror.fetch(source.url, {now: _pull(run), onto: f"refs/heads/{run.own_base}"}, token=source.token)
     there = await mirror.resolve(now)
-    if there == run.head_sha != head:
-        raise GitUnavailable("fetch", "the pull request's new head is not there yet")
+    if there != head:
+        raise GitUnavailable("fetch", "git does not show the pull request's new head yet, or shows a newer one")
     return await plain_merges(mirror, run.head_sha, there, base=await mirror.resolve(onto))
 
 

@@ -17,6 +17,7 @@ from worker.git import GitUnavailable
 
 AGAIN_SECONDS = 5.0
 """Pause before a run is taken up again after a fault of the worker."""
+FAILED = "this server failed again and again at this debate"
 AWAY = "this server could not reach GitHub for a day"
 
 
@@ -51,8 +52,12 @@ async def debate(office: Office, run_id: str, lease: Lease | None = None) -> Non
         log(__name__).exception("attempt died", run=run_id)
         if (await runs.state(run_id)).deaths < 2 * DEATHS:
             raise TryAgain(AGAIN_SECONDS) from fault
-        # Not even that can be told: the claim, at least, is given back.
-        await attempt.leave(Status.AGENT_ERROR)
+        # Its end cannot be told from here: it is stored, and the claim is given back.
+        try:
+            await attempt.give_up(Status.AGENT_ERROR, FAILED)
+        except Exception:  # noqa: BLE001 - the claim, at least
+            log(__name__).exception("the end could not be stored", run=run_id)
+            await attempt.leave(Status.AGENT_ERROR)
 
 
 async def _make(attempt: Attempt) -> None:

@@ -11,11 +11,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from bot.store.runs import Run
 from worker.folder import held, noted, whose
+from worker.git import GitFailed
 from worker.git.mirror import Mirrors
 from worker.git.tree import empty
 
@@ -36,23 +37,34 @@ Live = Callable[[str], Awaitable[bool | None]]
 async def clear_folders(root: Path, live: Live, lost: Callable[[Run], Awaitable[None]]) -> int:
     """Remove the folders of runs that have ended, or are spare; return how many.
 
-    `lost` is told of a run that nobody knows any more; where it raises, the folder stays until the next time.
+    `lost` is told of a run that nobody knows any more; where it raises, the folder stays until the next time. One that
+    cannot be cleared keeps no other from it; the first such fault is raised at the end.
     """
-    cleared = 0
+    cleared, faults = 0, list[Exception]()
     for folder in await asyncio.to_thread(lambda: sorted(root.glob("*"))):
-        spare = folder.name != whose(folder)
-        if not spare and await live(whose(folder)):
-            continue  # it is taken up again, here or elsewhere
-        with held(folder) as free:
-            # Again, now that nobody can take it: what was ended before may not have been.
-            known = await live(whose(folder)) if free else True
-            if known and not (free and spare):
-                continue
-            if known is None and (run := noted(folder)) is not None:
-                await lost(run)
-            await asyncio.to_thread(_clear, folder)
-            cleared += 1
+        try:
+            cleared += await _cleared(folder, live, lost)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the others are cleared
+            faults.append(fault)
+    if faults:
+        raise faults[0]
     return cleared
+
+
+async def _cleared(folder: Path, live: Live, lost: Callable[[Run], Awaitable[None]]) -> bool:
+    """Remove a folder if nobody has a use for it, and return whether it was."""
+    spare = folder.name != whose(folder)
+    if not spare and await live(whose(folder)):
+        return False  # it is taken up again, here or elsewhere
+    with held(folder) as free:
+        # Again, now that nobody can take it: what was ended before may not have been.
+        known = await live(whose(folder)) if free else True
+        if known and not (free and spare):
+            return False
+        if known is None and (run := noted(folder)) is not None:
+            await lost(run)
+        await asyncio.to_thread(_clear, folder)
+        return True
 
 
 def _clear(folder: Path) -> None:
@@ -73,21 +85,34 @@ def clear_unlocked(state: Path, now: float | None = None) -> int:
     return cleared
 
 
-async def trim_mirrors(mirrors: Mirrors, live: Live, *, most: int = MIRRORS_BYTES, now: float | None = None) -> int:
-    """Drop the refs of dead runs, and the mirrors that were used least recently above `most` bytes; return how many."""
-    now = time.time() if now is None else now
+async def trim_mirrors(
+    mirrors: Mirrors, live: Live, ours: Callable[[], Awaitable[Collection[int]]], *, most: int = MIRRORS_BYTES
+) -> int:
+    """Drop mirrors that are not to be kept, and return how many.
+
+    Those are mirrors of repositories that are not `ours` any more (their numbers), and above `most` bytes those that
+    were used least recently. Refs of dead runs go first: they keep a mirror. What is broken is passed over.
+    """
     there = await asyncio.to_thread(mirrors.known)
+    kept, dropped = {str(number) for number in await ours()}, 0
+    sizes: dict[Path, tuple[float, int]] = {}
     for mirror in there:
-        for run in await mirror.runs():
-            if not await live(run):
-                await mirror.drop_refs(run)
-    sizes = await asyncio.to_thread(lambda: {mirror.path: _size(mirror.path) for mirror in there})
-    total, dropped = sum(sizes.values()), 0
-    for path in sorted(sizes, key=lambda each: each.stat().st_mtime):
-        if total <= most or now - path.stat().st_mtime < USED_SECONDS:
+        with contextlib.suppress(OSError, GitFailed):
+            for run in await mirror.runs():
+                if not await live(run):
+                    await mirror.drop_refs(run)
+            used = mirror.path.stat().st_mtime
+            if mirror.path.stem not in kept and time.time() - used > LEFT_SECONDS:
+                dropped += await mirrors.drop(mirror.path)
+            else:
+                sizes[mirror.path] = used, await asyncio.to_thread(_size, mirror.path)
+    total = sum(size for _, size in sizes.values())
+    for path, (used, size) in sorted(sizes.items(), key=lambda each: each[1][0]):
+        if total <= most or time.time() - used < USED_SECONDS:
             break
-        if await mirrors.drop(path):
-            total, dropped = total - sizes[path], dropped + 1
+        with contextlib.suppress(OSError, GitFailed):
+            if await mirrors.drop(path):
+                total, dropped = total - size, dropped + 1
     return dropped
 
 

@@ -12,24 +12,23 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from bot.branches import delete_old
-from bot.github import AppClient, GitHubError, NotInstalled, verbs
-from bot.intents import CheckRun
+from bot.github import AppClient, GitHubError, Unavailable, verbs
 from bot.orphans import Conversation, conclude, sweep
 from bot.publish import Place, Publisher
 from bot.redelivery import redeliver_failed
 from bot.statuses import CHECK_NAME
-from bot.store import Store, StoreAway
+from bot.store import LostFence, Store, StoreAway
 from bot.store.runs import Run
 from bot.telemetry import log
 from worker.attempt import FOLDERS
 from worker.git.mirror import Mirrors
 from worker.leftovers import clear_folders, clear_unlocked, trim_mirrors
-from worker.outputs.check import HIDDEN
+from worker.outputs.check import without_words
 from worker.world import World, locate
 
 EVERY_SECONDS = 60.0
@@ -72,7 +71,8 @@ class Reconciler:
                 await self.once()
                 await sleep(EVERY_SECONDS)
         finally:
-            await self._end_sweep()
+            if self._sweep is not None:
+                await self._sweep.aclose()
             with contextlib.suppress(StoreAway):
                 await self.store.upkeep.resign(self.name)
 
@@ -84,27 +84,23 @@ class Reconciler:
         if self._seldom is None or self.clock() - self._seldom >= SELDOM_SECONDS:
             self._seldom = self.clock()
             parts["left folders"] = partial(asyncio.to_thread, clear_unlocked, self.state)
-            parts["mirrors"] = partial(trim_mirrors, self.mirrors, self._live)
+            parts["mirrors"] = partial(trim_mirrors, self.mirrors, self._live, self.store.installations.repositories)
         await self._each(parts)
-        try:
-            leads = await self.store.upkeep.leads(self.name)
-        except StoreAway as away:
-            log(__name__).warning("not reconciled", part="all", error=str(away))
-            return
-        if leads:
-            await self._each(
-                {
-                    "runs": self._enqueue,
-                    "outboxes": self._settle,
-                    "orphans": self._orphans,
-                    "branches": partial(delete_old, self.app, self.store),
-                    "deliveries": partial(redeliver_failed, self.app, self.store),
-                }
-            )
+        alone: dict[str, Callable[[], Awaitable[object]]] = {
+            "runs": self._enqueue,
+            "deliveries": partial(redeliver_failed, self.app, self.store),
+            "outboxes": self._settle,
+            "orphans": self._orphans,
+            "branches": partial(delete_old, self.app, self.store),
+        }
+        await self._each(alone, alone=True)
 
-    async def _each(self, parts: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
+    async def _each(self, parts: Mapping[str, Callable[[], Awaitable[object]]], *, alone: bool = False) -> None:
+        """Do each part, of those that one worker does `alone` only while it is this one."""
         for name, part in parts.items():
             try:
+                if alone and not await self.store.upkeep.leads(self.name):
+                    return
                 await part()
             except (GitHubError, StoreAway, OSError) as error:
                 log(__name__).warning("not reconciled", part=name, error=str(error))
@@ -129,6 +125,8 @@ class Reconciler:
         unsent = await self.store.outbox.unsent()
         self._waits = {run_id: wait for run_id, wait in self._waits.items() if run_id in unsent}
         for run_id in unsent:
+            if not await self.store.upkeep.leads(self.name):
+                return  # a GitHub that swallows requests takes its time
             run = await self.store.runs.get(run_id)
             if run is None:
                 await self.store.outbox.forget(run_id)
@@ -141,20 +139,24 @@ class Reconciler:
             return
         try:
             await self._told(run)
-        except GitHubError as error:
-            log(__name__).warning("not told", run=run.id, error=str(error), again=wait.seconds)
+        except (StoreAway, LostFence):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever one run's is, the others are told
+            log(__name__).warning("not told", run=run.id, error=repr(error), again=wait.seconds)
             wait.until = self.clock() + wait.seconds
             wait.seconds = min(2 * wait.seconds, PATIENT_SECONDS)
             return
         await self.store.outbox.forget(run.id)
 
     async def _told(self, run: Run) -> None:
+        # A fence of our own: a reconciler that stood still for a while and does not know it writes nothing.
+        fence = await self.store.runs.begin_attempt(run.id)
         found = await locate(run, self.app)
         identity = await self.app.identity(found.github)
         place = Place(found.run.repository.full_name, run.number, identity.bot_id)
-        publisher = Publisher(self.store.outbox, found.github, place, run=run.id)
+        publisher = Publisher(self.store.outbox, found.github, place, run=run.id, fence=fence)
         may_show = await World(found.run, found.github).may_show()
-        await publisher.settle(None if may_show else _hidden)
+        await publisher.settle(None if may_show else without_words)
 
     # ---- Debates that the store has lost ----------------------------------------------------------------------------
 
@@ -166,31 +168,25 @@ class Reconciler:
             for _ in range(SWEEP_STEPS):
                 await anext(self._sweep)
         except StopAsyncIteration:
-            await self._end_sweep()
-        except BaseException:
-            await self._end_sweep()
+            self._sweep = None
+        except Exception:
+            self._sweep = None
             raise
 
-    async def _end_sweep(self) -> None:
-        """Begin with the first installation again, the next time."""
-        going, self._sweep = self._sweep, None
-        if going is not None:
-            await going.aclose()
-
     async def _lost(self, run: Run) -> None:
-        """Conclude the check run of a run that was debated here, on its own commit, wherever its branch is by now."""
+        """Conclude the check run of a run that was debated here, on its own commit, wherever its branch is by now.
+
+        What GitHub refuses for good is told to the log: nobody can conclude it.
+        """
         try:
             found = await locate(run, self.app)
             place = Conversation(found.github, found.run.repository.full_name, run.number)
             identity = await self.app.identity(place.github)
             checks = await verbs.check_runs(place.github, place.repo, run.head_sha, name=CHECK_NAME, app=identity.id)
-        except NotInstalled as gone:
-            log(__name__).warning("a lost debate cannot be told", run=run.id, error=str(gone))
-            return
-        for check in checks:
-            if check.external_id == run.id and check.status != "completed":
-                await conclude(place, check, identity)
-
-
-def _hidden(intent: CheckRun) -> CheckRun:
-    return replace(intent, summary=HIDDEN, text="", annotations=())
+            for check in checks:
+                if check.external_id == run.id and check.status != "completed":
+                    await conclude(place, check, identity)
+        except Unavailable:
+            raise
+        except GitHubError as refusal:
+            log(__name__).warning("a lost debate cannot be told", run=run.id, error=str(refusal))

@@ -89,3 +89,6 @@ async def _found(look: Callable[[], Awaitable[None]], sleep: Sleep) -> Exception
             continue
         except (GitHubError, GitUnavailable):
             await sleep(AWAY_SECONDS)
+        except Exception:  # noqa: BLE001 - a fault in one look must not leave the run without any
+            log(__name__).exception("a look at whether the run shall end failed")
+            await sleep(AWAY_SECONDS)

@@ -156,12 +156,14 @@ async def pull(github: GitHub, repo: str, number: int) -> PullRequest:
     return understood(PullRequest, await github.get(f"{_repo(repo)}/pulls/{number}"))
 
 
-async def open_pulls(github: GitHub, repo: str) -> tuple[PullRequest, ...]:
-    """Return the open pull requests, the one that changed last first.
+async def open_pulls(github: GitHub, repo: str, *, head: str | None = None) -> tuple[PullRequest, ...]:
+    """Return the open pull requests, of one head (``owner:branch``) or all, the one that changed last first.
 
     https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
     """
-    found = await github.pages(f"{_repo(repo)}/pulls", state="open", sort="updated", direction="desc")
+    wanted: dict[str, str | int] = {"state": "open", "sort": "updated", "direction": "desc"}
+    wanted |= {} if head is None else {"head": head}
+    found = await github.pages(f"{_repo(repo)}/pulls", key="items", until=None, **wanted)
     return tuple(understood(PullRequest, entry) for entry in found)
 
 

@@ -43,6 +43,10 @@ class Installations:
         """Remember that something is kept about a repository, and whose it is now: it may be transferred."""
         await self._gate.do("HSET", key("repositories"), repository_id, f"{installation_id} {full_name}")
 
+    async def repositories(self) -> frozenset[int]:
+        """Return the ids of the repositories that anything is kept about."""
+        return frozenset(int(number) for number in await self._gate.do("HKEYS", key("repositories")))
+
     async def kept(self, installation_id: int) -> Kept:
         """Return what is kept of an installation."""
         live: list[str] = []

@@ -13,7 +13,7 @@ from bot.store.connection import Gate, key
 class Newest(BaseModel):
     """The newest comment of a pull request's debates, and what it becomes when a newer debate writes its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run: str
     folded: str

@@ -14,9 +14,10 @@ from bot.store.connection import Gate, LostFence, key
 
 
 class Stored(BaseModel):
-    """A stored value: unknown keys are refused, and nothing changes it."""
+    """A stored value, which nothing changes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What a newer version of this server has added is not known here, and must not keep a run from being read.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Person(Stored):
@@ -119,6 +120,11 @@ class RunState(Stored):
     """How often GitHub told of a change of its pull request: who works at it looks, and judges by what is there."""
     fingerprint: str | None = None
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
+
+    @property
+    def live(self) -> bool:
+        """Whether an attempt has begun, and the run has not ended."""
+        return self.fence > 0 and self.status is None
 
 
 LIVE = key("live")

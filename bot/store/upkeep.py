@@ -23,7 +23,7 @@ return 1
 class Failed(BaseModel):
     """A delivery that GitHub counts as failed, over all its attempts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: int
     """GitHub's id of the newest attempt."""
@@ -37,7 +37,7 @@ class Failed(BaseModel):
 class Branch(BaseModel):
     """A branch of ours in somebody's repository."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run: str
     installation: int
@@ -49,6 +49,8 @@ class Branch(BaseModel):
     """Where we put it, or meant to: what stands anywhere else is somebody's work."""
     until: float
     """From when on it is of no use any more, in seconds since the epoch."""
+    closed: bool = False
+    """Its pull request was said to be closed: whether it still is, is to be asked."""
 
 
 class Upkeep:
@@ -100,10 +102,10 @@ class Upkeep:
         await self._put("branches", branch.run, branch)
 
     async def close(self, repository: int, number: int) -> None:
-        """Say that the branches made for an issue or pull request are of no use any more: it was closed."""
+        """Note that an issue or pull request was closed: its branches are of no use any more, if it still is."""
         for branch in await self.branches():
             if (branch.repository, branch.number) == (repository, number):
-                await self.keep_branch(branch.model_copy(update={"until": 0.0}))
+                await self.keep_branch(branch.model_copy(update={"closed": True}))
 
     async def forget_branch(self, run_id: str) -> None:
         """Forget a branch: it is gone, or somebody else's now."""

@@ -89,3 +89,50 @@ async def test_one_whose_last_push_never_came_is_still_ours(world: Any) -> None:
     await world.store.upkeep.keep_branch(branch.model_copy(update={"shas": (*branch.shas, "b" * 40)}))
     assert await delete_old(world.bot.app, world.store) == 1
     assert not await there(world)
+
+
+async def test_one_of_a_closed_pull_request_goes_at_once_and_not_where_it_was_opened_again(world: Any) -> None:
+    """An event may come three days late."""
+    await made(world, until=time.time() + 60)
+    await world.store.upkeep.close(world.repo.id, world.number)
+    assert await delete_old(world.bot.app, world.store) == 0
+    (kept,) = await world.store.upkeep.branches()
+    assert (kept.closed, await there(world)) == (False, True)
+    await world.standin.close_pull_request(world.repo, world.number)
+    await world.store.upkeep.close(world.repo.id, world.number)
+    assert await delete_old(world.bot.app, world.store) == 1
+
+
+async def test_one_that_a_run_works_on_stays(world: Any) -> None:
+    await world.say("/codex-debate")
+    run = await world.started()
+    await made(world, run=run.id)
+    await world.store.runs.begin_attempt(run.id)
+    assert await delete_old(world.bot.app, world.store) == 0
+    assert await there(world)
+
+
+async def test_one_that_an_open_pull_request_comes_from_stays(world: Any) -> None:
+    """It would be closed with its branch."""
+    await made(world)
+    second = await world.standin.open_pull_request(world.repo, NAME, "retry")
+    assert await delete_old(world.bot.app, world.store) == 0
+    assert await there(world)
+    await world.standin.close_pull_request(world.repo, second)
+    assert await delete_old(world.bot.app, world.store, now=time.time() + AGAIN_SECONDS + 60) == 1
+
+
+async def test_one_that_fails_keeps_no_other_waiting(world: Any) -> None:
+    await made(world)
+    other = await world.standin.create_repository("zz-far/tide")
+    sha = await world.standin.commit(other, "main", {"a": "1"})
+    await world.standin.commit(other, NAME, {"a": "2"}, parent="main")
+    tip = await world.standin.read_ref(other, NAME)
+    far = {"installation": world.standin.installation_id(other), "repository": other.id, "run": "zzzzzzz2"}
+    (first,) = await world.store.upkeep.branches()
+    await world.store.upkeep.keep_branch(first.model_copy(update={**far, "shas": (tip,)}))
+    assert sha != tip
+    world.standin.fail_next("GET", f"/repos/{world.repo.full_name}", status=503, times=50)
+    with pytest.raises(Unavailable):
+        await delete_old(world.bot.app, world.store)
+    assert await world.standin.read_ref(other, NAME) is None

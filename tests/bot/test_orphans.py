@@ -107,6 +107,36 @@ async def test_installations_that_take_nothing_are_passed_over(world: Any) -> No
 async def test_while_github_is_away_nothing_is_concluded(world: Any) -> None:
     number = await orphan(world)
     world.standin.fail_next("GET", f"/repos/{world.repo.full_name}/commits", status=503, times=10)
+    await swept(world)
+    assert check(world, number).status == "in_progress"
+    for owner in ("one", "two"):
+        await world.standin.create_repository(f"{owner}/tide")
+    world.standin.clear_faults()
+    world.standin.fail_next("GET", "/installation/repositories", status=503, times=100)
     with pytest.raises(Unavailable):
         await swept(world)
-    assert check(world, number).status == "in_progress"
+
+
+async def test_one_repository_that_refuses_keeps_no_other_from_being_looked_at(world: Any) -> None:
+    other = await world.standin.create_repository("octo-org/another")
+    await world.standin.commit(other, "main", {"a": "1"})
+    number = await orphan(world)
+    world.standin.archive_repository(other)
+    world.standin.fail_next("GET", "/repos/octo-org/another", status=403, times=10)
+    await swept(world)
+    assert check(world, number).status == "completed"
+
+
+async def test_a_silent_installation_keeps_no_other_from_being_looked_at(world: Any) -> None:
+    far = await world.standin.create_repository("zz-far/tide")
+    sha = await world.standin.commit(far, "main", {"a": "1"})
+    await world.standin.commit(far, "change", {"a": "2"}, parent="main")
+    await world.standin.open_pull_request(far, "change")
+    github = world.bot.app.installation(world.standin.installation_id(far), far.id)
+    head = await world.standin.read_ref(far, "change")
+    fields = {"name": CHECK_NAME, "head_sha": head, "external_id": "lostlost", "status": "queued"}
+    await github.post(f"/repos/{far.full_name}/check-runs", fields)
+    assert sha != head
+    world.standin.fail_next("GET", f"/repos/{world.repo.full_name}", status=503, times=50)
+    await swept(world)
+    assert world.standin.check_runs(far)[0].conclusion == "failure"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -97,28 +98,63 @@ async def filled(mirrors: Mirrors, number: int, size: int, used: float) -> Mirro
     return mirror
 
 
+async def ours() -> tuple[int, ...]:
+    return (1, 2, 3, 5)
+
+
+async def nothing() -> tuple[int, ...]:
+    return ()
+
+
 async def test_mirrors_that_were_used_least_recently_go_first(tmp_path: Path) -> None:
-    mirrors = Mirrors(tmp_path)
-    old, older, fresh = [
-        await filled(mirrors, number, 500_000, used) for number, used in ((1, 2000.0), (2, 1000.0), (3, 9e6))
-    ]
-    now = 9e6 + USED_SECONDS / 2
-    assert await trim_mirrors(mirrors, live, most=2_000_000, now=now) == 0
-    assert await trim_mirrors(mirrors, live, most=1_300_000, now=now) == 1
+    mirrors, now = Mirrors(tmp_path), time.time()
+    ages = ((1, 2 * USED_SECONDS), (2, 3 * USED_SECONDS), (3, USED_SECONDS / 2))
+    old, older, fresh = [await filled(mirrors, number, 500_000, now - age) for number, age in ages]
+    assert await trim_mirrors(mirrors, live, ours, most=2_000_000) == 0
+    assert await trim_mirrors(mirrors, live, ours, most=1_300_000) == 1
     assert [each.path.exists() for each in (old, older, fresh)] == [True, False, True]
-    assert await trim_mirrors(mirrors, live, most=0, now=now) == 1
+    assert await trim_mirrors(mirrors, live, ours, most=0) == 1
     assert fresh.path.exists(), "it was used a moment ago"
+
+
+async def test_mirrors_of_repositories_that_are_not_ours_any_more_go(tmp_path: Path) -> None:
+    """decisions.md 1.8: nothing of a removed installation stays; but what was just begun is not taken for that."""
+    mirrors, now = Mirrors(tmp_path), time.time()
+    gone = await filled(mirrors, 1, 10, now - LEFT_SECONDS - 1)
+    begun = await filled(mirrors, 2, 10, now)
+    assert await trim_mirrors(mirrors, live, nothing) == 1
+    assert [gone.path.exists(), begun.path.exists()] == [False, True]
+
+
+async def test_a_broken_mirror_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
+    mirrors = Mirrors(tmp_path)
+    (tmp_path / "1.git").mkdir()
+    other = await filled(mirrors, 2, 10, time.time() - 2 * USED_SECONDS)
+    assert await trim_mirrors(mirrors, live, ours, most=0) == 1
+    assert not other.path.exists()
 
 
 async def test_refs_of_dead_runs_go_and_keep_no_mirror(tmp_path: Path, mirror_with_refs: Mirrors) -> None:
     (mirror,) = mirror_with_refs.known()
     os.utime(mirror.path, (0, 0))
-    assert await trim_mirrors(mirror_with_refs, live, most=0) == 0
+    assert await trim_mirrors(mirror_with_refs, live, ours, most=0) == 0
     assert await mirror.runs() == {LIVE.id}
     await mirror.drop_refs(LIVE.id)
     os.utime(mirror.path, (0, 0))
-    assert await trim_mirrors(mirror_with_refs, live, most=0) == 1
+    assert await trim_mirrors(mirror_with_refs, live, ours, most=0) == 1
     assert not mirror.path.exists()
+
+
+async def test_a_folder_that_cannot_be_cleared_keeps_no_other_from_it(tmp_path: Path) -> None:
+    left(tmp_path, UNKNOWN.model_copy(update={"id": "aaaaaaa2"}))
+    left(tmp_path, ENDED)
+
+    async def refuses(run: Run) -> None:
+        raise OSError("GitHub is away")
+
+    with pytest.raises(OSError, match="away"):
+        await clear_folders(tmp_path, live, refuses)
+    assert names(tmp_path) == ["aaaaaaa2"]
 
 
 @pytest.fixture

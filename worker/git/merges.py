@@ -33,11 +33,10 @@ async def plain_merges(mirror: Mirror, old: str, new: str, *, base: str) -> bool
 
 
 async def _commit(mirror: Mirror, commit: str) -> tuple[str, list[str]]:
-    """Return a commit's tree and its parents."""
-    raw = await git(mirror.path, "cat-file", "commit", sha(commit))
-    head = raw.partition(b"\n\n")[0].decode("utf-8", "replace").splitlines()
-    found = [line.partition(" ")[::2] for line in head]
-    return next(value for name, value in found if name == "tree"), [value for name, value in found if name == "parent"]
+    """Return a commit's tree and its parents, as git reads them: names and messages may look like either."""
+    out = await git(mirror.path, "log", "-1", "--no-show-signature", "--format=%T %P", "--end-of-options", sha(commit))
+    tree, *parents = out.decode("ascii").split()
+    return tree, parents
 
 
 async def _holds(mirror: Mirror, branch: str, commit: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from bot.commands import available
+from bot.intents import CheckRun
 from bot.statuses import GATE, TABLE, Status
 from worker.debate.findings import LedgerEntry, Record, State, ledger
 from worker.outputs import patch
@@ -98,6 +99,11 @@ HIDDEN = (
 def hidden(shown: CheckOutput) -> CheckOutput:
     """Return a check run without the debate's words, which not everybody was to read (threats.md, input 68)."""
     return replace(shown, summary=HIDDEN, text="", annotations=())
+
+
+def without_words(intent: CheckRun) -> CheckRun:
+    """Return a check run that is to be sent without the debate's words, as `hidden` does with one that is rendered."""
+    return replace(intent, summary=HIDDEN, text="", annotations=())
 
 
 def conclusion(report: Report, gate: str = "action_required") -> str | None:

@@ -35,6 +35,13 @@ async def list_pulls(call: Call) -> Answer:
         (issue, issue.pull) for issue in call.site.state.issues.values() if issue.repo_id == repo.id and issue.pull
     ]
     found = [each for each in found if wanted in ("all", each[0].state)]
+    if "head" in query:
+        repos = call.site.state.repos
+        found = [
+            (issue, pull)
+            for issue, pull in found
+            if query["head"] == f"{repos[pull.head_repo_id].owner}:{pull.head_ref}"
+        ]
     by_update = query.get("sort", "created") == "updated"
     found.sort(key=lambda each: (each[0].updated_at if by_update else each[0].created_at, each[0].number))
     if query.get("direction", "asc" if "sort" in query and not by_update else "desc") == "desc":

@@ -44,13 +44,13 @@ async def test_failed_deliveries_are_known_by_their_guid(store: Store) -> None:
     assert (await store.upkeep.failed(), await store.upkeep.newest_delivery()) == ({"one": FAILED}, 7)
 
 
-async def test_branches_are_of_no_use_once_their_pull_request_is_closed(store: Store) -> None:
+async def test_branches_of_a_closed_pull_request_are_marked(store: Store) -> None:
     mine, other, elsewhere = branch("one"), branch("two", number=13), branch("three", repository=101)
     for each in (mine, other, elsewhere):
         await store.upkeep.keep_branch(each)
     await store.upkeep.close(100, 12)
-    kept = {each.run: each.until for each in await store.upkeep.branches()}
-    assert kept == {"one": 0.0, "two": 1000.0, "three": 1000.0}
+    kept = {each.run: each.closed for each in await store.upkeep.branches()}
+    assert kept == {"one": True, "two": False, "three": False}
     assert await store.upkeep.branch("two") == other
     await store.upkeep.forget_branch("one")
     assert await store.upkeep.branch("one") is None

@@ -83,3 +83,14 @@ async def test_more_merges_than_are_followed_are_not_believed(
     once = await branches.take(branches.source.commit({b"a": b"2\n", b"b": b"2\n"}, branches.head, branches.base))
     assert await plain_merges(branches.mirror, branches.head, once, base=branches.base)
     assert not await branches.merged({b"a": b"2\n", b"b": b"2\n"}, once, branches.base)
+
+
+async def test_a_name_that_looks_like_a_parent_is_none(branches: Branches) -> None:
+    """Names may hold what other readers take for the end of a line; git does not."""
+    for junk in ("\x0c", "\x0b", "\x1c", "\x85", "\u2028"):
+        author = f"A{junk}parent {branches.base}{junk}B <a@example.org>".encode()
+        one = await branches.take(branches.source.commit({b"a": b"2\n", b"b": b"2\n"}, branches.head, author=author))
+        assert not await plain_merges(branches.mirror, branches.head, one, base=branches.base)
+        both = (branches.head, branches.base)
+        two = await branches.take(branches.source.commit({b"a": b"2\n", b"b": b"2\n"}, *both, author=author))
+        assert await plain_merges(branches.mirror, branches.head, two, base=branches.base)
