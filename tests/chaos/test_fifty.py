@@ -172,7 +172,8 @@ async def test_fifty_debates_with_a_worker_that_is_killed_again_and_again(
     record_property(
         "fifty",
         f"chaos: {DEBATES} debates by two workers in {took:.0f} s, one of them killed {len(deaths)} times: all ended "
-        f"once, after {attempts} attempts, {poisoned} of them because three workers were killed at one step; peak memory of the receiver {receivers}, of a worker {workers}",
+        f"once, after {attempts} attempts, {poisoned} because three workers were killed at one step; peak memory of "
+        f"the receiver {receivers}, of a worker {workers}",
     )
     assert poisoned <= DEBATES / 10
     assert len(deaths) > 5

@@ -138,6 +138,9 @@ class Telling:
                 over = all(each.status == "completed" for each in checks) and len(checks) >= debates
                 if over and not await store.outbox.unsent():
                     await self.ground.place.quiet()
+                    # What an overtaken worker held is cleared by the reconcilers, a moment after it lets go.
+                    runs = self.ground.town.settings.state_dir / "runs"
+                    await until(lambda: not any(runs.glob("*")), CLEARED_SECONDS)
                     return
 
     # ---- The workers

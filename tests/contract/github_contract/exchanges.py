@@ -35,7 +35,7 @@ ERROR = {
     "required": ["message"],
     "anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ERROR_SCHEMAS],
 }
-"""The body of an error that an operation's own description does not list."""
+"""The body of an error that an operation's own description does not list, or lists without a body."""
 
 
 @functools.cache
@@ -122,6 +122,9 @@ def _answer(operation: Operation | None, exchange: Exchange) -> Iterator[str]:
     content = api().resolved(described).get("content")
     if content is not None:
         yield from _misfits("answer", content["application/json"]["schema"], exchange.answer)
+    elif exchange.answer and exchange.status >= 400:
+        # Of some errors it is described when they come, and not that they hold a message like all others.
+        yield from _misfits("answer", ERROR, exchange.answer, closed=True)
     elif exchange.answer:
         yield "a body is answered where none is described"
 

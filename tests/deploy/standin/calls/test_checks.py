@@ -58,7 +58,7 @@ async def test_refusals_reach_the_caller(api: Any, head: str) -> None:
     assert answer.body["errors"][0]["message"] == "summary exceeds a maximum bytesize of 65535"
 
 
-async def test_check_runs_of_a_commit_are_found_by_name(api: Any, head: str) -> None:
+async def test_check_runs_of_a_commit_are_found_by_name(standin: StandIn, api: Any, head: str) -> None:
     for name, external in (("codex-debate", "1"), ("codex-debate/lens", "2"), ("codex-debate", "3")):
         await api("POST", RUNS, {"name": name, "head_sha": head, "external_id": external})
 
@@ -72,7 +72,9 @@ async def test_check_runs_of_a_commit_are_found_by_name(api: Any, head: str) -> 
     assert await found("?check_name=codex-debate&filter=all") == ["3", "1"]
     assert await found("?check_name=codex-debate&filter=all", "feature/x") == ["3", "1"]
     assert await found("?status=completed") == []
+    assert sorted(await found("?status=queued")) == ["2", "3"]
     assert await found("?app_id=1") == []
+    assert sorted(await found(f"?app_id={standin.app_id}")) == ["2", "3"]
     assert await found("", "main") == []
     assert (await api("GET", "/repos/octo/demo/commits/none/check-runs")).status == 422
 

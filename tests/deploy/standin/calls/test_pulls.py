@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from deploy.standin import Repo, StandIn
+from deploy.standin.state import now
 
 PULLS = "/repos/octo/demo/pulls"
 
@@ -55,7 +59,7 @@ async def test_a_fork_s_pull_request(standin: StandIn, api: Any, repo: Repo) -> 
 
 async def test_reading_needs_its_permission(standin: StandIn, api: Any, number: int) -> None:
     auth = f"Bearer {standin.token('octo/demo', {'issues': 'write'})}"
-    for path in (f"{PULLS}/{number}", f"{PULLS}/{number}/files", f"{PULLS}/{number}/commits"):
+    for path in (PULLS, f"{PULLS}/{number}", f"{PULLS}/{number}/files", f"{PULLS}/{number}/commits"):
         assert (await api("GET", path, auth=auth)).status == 403
 
 
@@ -70,3 +74,33 @@ async def test_the_open_ones_are_listed_newest_first(standin: StandIn, api: Any,
     both = await api("GET", f"{PULLS}?state=all&sort=created&direction=asc&per_page=1")
     assert [each["number"] for each in both.body] == [number]
     assert 'rel="next"' in both.headers["Link"]
+
+
+async def test_a_list_is_sorted_and_narrowed_as_it_is_asked_for(
+    standin: StandIn, api: Any, repo: Repo, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await standin.commit(repo, "other", {"o": "o"}, parent="main")
+    second = await standin.open_pull_request(repo, "other", "feature/x")
+    later = now() + timedelta(minutes=1)
+    monkeypatch.setattr("deploy.standin.actions.now", lambda: later)
+    await standin.set_draft(repo, number, draft=True)
+
+    async def listed(query: str) -> list[int]:
+        return [each["number"] for each in (await api("GET", f"{PULLS}?{query}")).body]
+
+    assert await listed("sort=created") == [second, number]
+    assert await listed("sort=updated") == [second, number], "upwards, unlike the others, unless it is told otherwise"
+    assert await listed("sort=updated&direction=desc") == [number, second]
+    assert await listed("head=octo:other") == [second]
+    assert await listed("head=ann:other") == []
+    assert await listed("base=main") == [number]
+
+
+async def test_a_deleted_fork_s_pull_request_is_listed_without_it(standin: StandIn, api: Any, repo: Repo) -> None:
+    standin.create_user("ann")
+    fork = await standin.fork(repo, "ann")
+    await standin.commit(fork, "patch", {"a.py": "3\n"}, parent="main")
+    await standin.open_pull_request(repo, "ann:patch", author="ann")
+    standin.delete_repository(fork)
+    (only,) = (await api("GET", PULLS)).body
+    assert (only["state"], only["head"]["repo"], only["head"]["label"]) == ("open", None, "ann:patch")

@@ -136,8 +136,26 @@ async def test_contents_are_read_with_their_permission(standin: StandIn, api: An
 
 async def test_a_deleted_branch_closes_its_pull_request(standin: StandIn, api: Any, repo: Repo, number: int) -> None:
     path = "/repos/octo/demo/git/refs/heads/feature/x"
+    reader = f"Bearer {standin.token(repo, {'contents': 'read'})}"
+    assert (await api("DELETE", path, auth=reader)).status == 403
     assert (await api("DELETE", path)).status == 204
     await standin.settle()
     assert await standin.read_ref(repo, "feature/x") is None
     assert standin.issue(repo, number).state == "closed"
-    assert (await api("DELETE", path)).status == 422
+    push, closed = standin.deliveries[-2:]
+    assert (push.event, push.payload["deleted"], push.payload["sender"]["type"]) == ("push", True, "Bot")
+    assert (closed.event, closed.payload["action"]) == ("pull_request", "closed")
+    again = await api("DELETE", path)
+    assert (again.status, again.body["message"]) == (422, "Reference does not exist")
+
+
+@pytest.mark.parametrize("ref", ["heads/main", "heads/feature/x", "pull/{number}/head"])
+async def test_a_branch_that_has_to_stay_is_not_deleted(
+    standin: StandIn, api: Any, repo: Repo, number: int, ref: str
+) -> None:
+    standin.protect_branch(repo, "feature/*")
+    name = ref.format(number=number)
+    before = await standin.read_ref(repo, f"refs/{name}")
+    assert (await api("DELETE", f"/repos/octo/demo/git/refs/{name}")).status == 422
+    assert before
+    assert await standin.read_ref(repo, f"refs/{name}") == before
