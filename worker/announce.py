@@ -65,6 +65,8 @@ class Announcer:
         self.publisher = publisher
         self.task = task
         self._may_show = may_show
+        self.merged: Callable[[], bool] = lambda: False
+        """Whether the pull request's branch has taken in its base meanwhile."""
         self.moment = Moment(Standing(Record(), 1))
         self._store = store
         self._place = (run.repository.id, run.number)
@@ -197,6 +199,7 @@ class Announcer:
             record,
             tip=commits[-1] if commits else None,
             pushed=bool(commits) and self.task.push != "never",
+            merged=self.merged(),
             check_url=self._check_url,
             live=self._live(),
         )

@@ -102,6 +102,7 @@ class Attempt:
         publisher = self._publisher(identity, mirror)
         task = first_task(run, self.office.settings.github_server_url)
         teller = Announcer(publisher, run, self.office.store, task=task, may_show=self.world.may_show)
+        teller.merged = lambda: self.world.merged
         end: Outcome | Ended
         await self._shown()
         try:

@@ -59,6 +59,11 @@ class World:
         self._same = {run.head_sha}
         """Heads on which the pull request's own changes are those that the run debates."""
 
+    @property
+    def merged(self) -> bool:
+        """Whether the head that was seen has taken in its base since the run was asked for."""
+        return len(self._same) > 1
+
     async def find(self) -> Run:
         """Return the run with its repository's present name, which may have changed (threats.md, input 67).
 

@@ -139,9 +139,11 @@ class Telling:
                 if over and not await store.outbox.unsent():
                     await self.ground.place.quiet()
                     # What an overtaken worker held is cleared by the reconcilers, a moment after it lets go.
-                    runs = self.ground.town.settings.state_dir / "runs"
-                    await until(lambda: not any(runs.glob("*")), CLEARED_SECONDS)
+                    await until(self._cleared, CLEARED_SECONDS)
                     return
+
+    def _cleared(self) -> bool:
+        return not any((self.ground.town.settings.state_dir / "runs").glob("*"))
 
     # ---- The workers
 

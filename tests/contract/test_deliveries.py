@@ -60,6 +60,14 @@ def test_another_shape_is_caught(path: tuple[str, ...], value: object, said: str
     assert all(each.startswith("webhook issue-comment-created: ") for each in told)
 
 
+def test_a_deleted_fork_is_no_repository() -> None:
+    payload = copy.deepcopy(EXAMPLES["pull_request"][0])
+    payload["pull_request"]["head"]["repo"] = None
+    assert violations("pull_request", payload) == []
+    payload["pull_request"]["base"]["repo"] = None
+    assert violations("pull_request", payload) != []
+
+
 @pytest.mark.parametrize(("event", "payload"), [("issue_comment", {"action": "sung"}), ("song", {}), ("issues", {})])
 def test_an_event_that_the_description_lacks_is_caught(event: str, payload: dict[str, Any]) -> None:
     (only,) = violations(event, payload)

@@ -132,6 +132,13 @@ def test_a_wrong_answer_is_caught(good: dict[str, Exchange], name: str, change: 
     assert all(each.startswith("answer ") for each in told)
 
 
+def test_an_error_that_is_described_without_a_body_holds_a_message(good: dict[str, Exchange]) -> None:
+    refused = replace(good["delete"], target="/repos/octo/demo/git/refs/heads/x", status=422)
+    assert found(replace(refused, answer=b'{"message": "Reference does not exist"}')) == []
+    assert found(replace(refused, answer=b"")) == []
+    assert "422: answer: " in found(replace(refused, answer=b'{"reason": "gone"}'))[0]
+
+
 def test_a_wrong_shape_is_caught(good: dict[str, Exchange]) -> None:
     assert '201: answer: "user" is a required property' in found(changed(good["comment"], "answer", {"user": None}))[0]
     assert "201: answer/id: " in found(changed(good["comment"], "answer", {"id": "1"}))[0]

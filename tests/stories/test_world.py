@@ -147,6 +147,7 @@ async def test_a_merge_of_the_base_in_mid_debate(story: Story, evil: bool) -> No
         assert (end.state.status, end.check.title) == ("consensus", "Consensus: 1 fix waits to be pushed")
         (commit,) = end.commits
         assert commit.parents == (story.head,)
+        assert "\ngit merge FETCH_HEAD\n" in end.comment, "forward alone it cannot go any more"
 
 
 @pytest.mark.threat("R7")

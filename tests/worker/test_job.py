@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from bot.intents import CheckRun
+from bot.publish import Place, Publisher
+from bot.statuses import CHECK_NAME
 from bot.store import Lease, TryAgain
 from bot.store.runs import Waiting
 from tests.worker.conftest import World
@@ -16,6 +19,7 @@ from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.job import debate
 from worker.origin import Origin
 from worker.reconcile import EVERY_SECONDS, Reconciler
+from worker.world import World as Surroundings
 
 
 async def test_a_run_ends_once(world: World) -> None:
@@ -143,6 +147,43 @@ async def test_an_attempt_that_stood_still_counts_and_one_that_lost_its_store_do
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (await world.store.runs.state(world.run.id)).deaths == counted
+
+
+@pytest.mark.threat("R21")
+async def test_a_run_whose_end_cannot_even_be_begun_is_told_by_the_reconciler(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bug(*_: object) -> None:
+        raise PermissionError("the mirrors' folder is somebody else's")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.office.mirrors, "of", bug)
+        for _ in range(2 * DEATHS - 1):
+            with pytest.raises(TryAgain):
+                await debate(world.office, world.run.id)
+        await debate(world.office, world.run.id)
+    assert await world.status() == "agent-error"
+    await reconciler(world).once()
+    assert (world.check.status, world.check.conclusion) == ("completed", "failure")
+    assert "this server failed again and again" in world.check.title
+
+
+async def test_what_was_left_to_tell_of_a_repository_that_became_public_is_not_told_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """threats.md, input 68: also where it was stored while it was private."""
+
+    async def may_not(_: object) -> bool:
+        return False
+
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    secret = CheckRun(world.run.id, CHECK_NAME, world.run.head_sha, "completed", "success", "title", "private words")
+    place = Place(world.run.repository.full_name, world.run.number, 1)
+    github = world.office.app.installation(world.run.installation_id, world.repo.id)
+    await Publisher(world.store.outbox, github, place, run=world.run.id, fence=fence).intend(secret)
+    monkeypatch.setattr(Surroundings, "may_show", may_not)
+    await debate(world.office, world.run.id)
+    assert (world.check.status, "private words" in (world.check.summary or "")) == ("completed", False)
 
 
 @pytest.mark.threat("R25")

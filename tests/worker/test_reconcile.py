@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.publish import Publisher
+from bot.statuses import Status
 from bot.store import Store, StoreAway, Writer
 from bot.store.connection import key
 from tests.worker.conftest import World, play, yes
 from worker import reconcile
+from worker.attempt import Attempt
 from worker.folder import taken
 from worker.job import debate
 from worker.reconcile import EVERY_SECONDS, PATIENT_SECONDS, SELDOM_SECONDS, Reconciler
+from worker.world import World as World_
 
 OPEN: dict[str, object] = {
     "id": "F1",
@@ -181,6 +185,68 @@ async def test_what_cannot_be_told_is_tried_less_and_less(world: World) -> None:
     gaps = [after - before for before, after in pairwise(tries)]
     assert gaps[:4] == [60, 120, 240, 480]
     assert max(gaps) == PATIENT_SECONDS
+
+
+async def test_what_a_run_that_goes_on_left_pending_is_its_next_attempt_s(world: World) -> None:
+    await world.store.outbox.put(f"{world.run.id}/x", b"{}", Writer(world.run.id))
+    await reconciler(world)._settle()
+    assert await world.store.outbox.pending(world.run.id) == (f"{world.run.id}/x",)
+    assert (await world.store.runs.state(world.run.id)).fence == 0
+
+
+async def test_one_run_that_cannot_be_told_keeps_no_other_waiting(world: World) -> None:
+    other = world.run.model_copy(update={"id": "aaaaaaa2", "number": world.run.number + 7, "source": None})
+    await world.store.runs.claim(other, "key")
+    await world.store.runs.finish(other.id, 0, "consensus")
+    await world.store.outbox.put(f"{other.id}/x", b"no intent at all", Writer(other.id))
+    await ended_untold(world)
+    await reconciler(world).once()
+    assert world.check.status == "completed"
+    assert await world.store.outbox.unsent() == (other.id,)
+
+
+async def ended_untold(world: World) -> None:
+    """End the run while GitHub is away: its conclusion is stored."""
+    attempt = Attempt(world.office, world.run, await world.store.runs.begin_attempt(world.run.id))
+    await attempt.give_up(Status.AGENT_ERROR, "this server could not reach GitHub for a day")
+
+
+async def test_a_worker_that_leads_no_more_tells_nothing(world: World, redis: Redis) -> None:
+    await ended_untold(world)
+    ours = reconciler(world, name="ours")
+    await redis.set(key("leader"), "another")
+    await ours._settle()
+    assert world.standin.check_runs(world.repo) == []
+    await redis.delete(key("leader"))  # it was silent for 90 seconds
+    await ours.once()
+    assert world.check.status == "completed"
+
+
+async def test_a_reconciler_that_stood_still_is_fenced_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await ended_untold(world)
+    settle = Publisher.settle
+
+    async def stands_still(publisher: Publisher, hidden: Any = None) -> None:
+        await world.store.runs.begin_attempt(world.run.id)  # another one goes on meanwhile
+        await settle(publisher, hidden)
+
+    monkeypatch.setattr(Publisher, "settle", stands_still)
+    await reconciler(world).once()
+    assert world.standin.check_runs(world.repo) == []
+
+
+async def test_words_of_a_repository_that_became_public_are_not_told_later_either(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """threats.md, input 68."""
+
+    async def may_not(_: object) -> bool:
+        return False
+
+    await ended_untold(world)
+    monkeypatch.setattr(World_, "may_show", may_not)
+    await reconciler(world).once()
+    assert (world.check.status, "became public" in (world.check.summary or "")) == ("completed", True)
 
 
 async def test_intents_of_runs_that_nobody_knows_are_forgotten(world: World, redis: Redis) -> None:

@@ -80,13 +80,18 @@ def holding(page: Page) -> str:
 
 def commands(report: Report, what: str) -> str:
     """Return the two commands that bring a person's branch forward."""
-    return f"```\ngit fetch origin {report.task.branch}\ngit merge --ff-only {what}\n```"
+    return f"```\ngit fetch origin {report.task.branch}\n{merge(report)} {what}\n```"
+
+
+def merge(report: Report) -> str:
+    """Return the command that brings the tip into the branch: forward alone, where that can be."""
+    return "git merge" if report.merged else "git merge --ff-only"
 
 
 def holding_command(page: Page) -> str:
     """Return the sentence with the two commands that add the run's commits to the branch."""
     report, number = page.report, len(commits(page.report))
-    how = f"`git fetch origin {report.task.branch}` and `git merge --ff-only FETCH_HEAD`"
+    how = f"`git fetch origin {report.task.branch}` and `{merge(report)} FETCH_HEAD`"
     these = "this" if number == 1 else "these"
     return f"{how} add exactly {these} {page.compare(report.tip or '', number)} to {code(report.task.head_ref)}."
 
@@ -185,7 +190,7 @@ def _agreed_part(page: Page) -> str:
     tip = taken[-1].edited.commit
     ids = {each for done in taken for each in _fixed_in(done)}
     fixes = "fix" if len(ids) == 1 else "fixes"
-    fetch = f"`git fetch origin {report.task.branch}`, then `git merge --ff-only {short(tip)}`"
+    fetch = f"`git fetch origin {report.task.branch}`, then `{merge(report)} {short(tip)}`"
     return f"Take the {fixes} of {join_ids(ids)} ({page.compare(tip, len(taken))}): {fetch}."
 
 

@@ -65,6 +65,8 @@ class Report:
     """The run's last durable commit, or None."""
     pushed: bool = False
     """The tip stands on the run's proposal branch on the remote."""
+    merged: bool = False
+    """The pull request's branch has taken in its base since, so that it cannot be fast-forwarded to the tip."""
     patch: Patch | None = None
     check_url: str = ""
     """Where the run's check run is shown; empty where there is none yet."""

@@ -12,7 +12,9 @@ from github_contract.violation import Violation
 @functools.cache
 def webhooks() -> Description:
     """Return the description, read once in a process."""
-    return Description("github-webhooks.json")
+    made = Description("github-webhooks.json")
+    made.let_forks_be_deleted("pull-request")
+    return made
 
 
 def violations(event: str, payload: dict[str, Any]) -> list[Violation]:

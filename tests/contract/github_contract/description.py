@@ -46,6 +46,15 @@ class Description:
             place = "".join(f"/{each}" for each in error.instance_path)
             yield place, error.message if len(error.message) <= SHOWN else f"{error.message[:SHOWN]}…"
 
+    def let_forks_be_deleted(self, *names: str) -> None:
+        """Correct schemas of pull requests: one whose fork was deleted has no head repository.
+
+        Of GitHub's schemas those of some webhooks say so, and the others do not (github.md A7).
+        """
+        for name in names:
+            head = self.document["components"]["schemas"][name]["properties"]["head"]["properties"]
+            head["repo"] = {"anyOf": [head["repo"], {"type": "null"}]}
+
     def _validator(self, schema: dict[str, Any], mode: Mode) -> jsonschema_rs.Validator:
         # By identity, which is quick; what is kept beside it keeps its identity, too.
         key = id(schema), mode
@@ -98,16 +107,12 @@ class Api(Description):
         """Correct two errors of GitHub's.
 
         The account of an installation is a user or an enterprise, and never both: the schema `installation` says so
-        itself; the list of installations, which has its own, says ``allOf``. And a pull request whose fork was deleted
-        has no head repository: the schema of webhooks says so, that of the API does not (github.md A7).
+        itself; the list of installations, which has its own, says ``allOf``. And see `let_forks_be_deleted`.
         """
         listed = self.document["paths"]["/app/installations"]["get"]["responses"]["200"]["content"]["application/json"]
         account = listed["schema"]["items"]["properties"]["account"]
         account["anyOf"] = account.pop("allOf")
-        schemas = self.document["components"]["schemas"]
-        for name in ("pull-request", "pull-request-simple"):
-            head = schemas[name]["properties"]["head"]["properties"]
-            head["repo"] = {"anyOf": [head["repo"], {"type": "null"}]}
+        self.let_forks_be_deleted("pull-request", "pull-request-simple")
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
         """Return the operation of a raw path and the values in it; None where GitHub describes none."""

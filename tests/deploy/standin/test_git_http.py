@@ -13,6 +13,7 @@ import pytest
 from deploy.standin import RefUpdate, Repo, StandIn
 
 ZEROS = "0" * 40
+PUSHES = "/octo/demo.git/git-receive-pack"
 
 
 @pytest.fixture
@@ -230,10 +231,42 @@ async def test_a_push_whose_answer_is_lost_has_happened(
     standin: StandIn, repo: Repo, number: int, git: Any, clone: Path
 ) -> None:
     new = await committed(git, clone)
-    standin.fail_next("POST", "/octo/demo.git/git-receive-pack", drop=True, when="after")
-    await refused(git, clone, "HEAD:refs/heads/feature/x", standin.token(repo))
+    standin.fail_next("POST", PUSHES, drop=True, when="after")
+    words = await refused(git, clone, "HEAD:refs/heads/feature/x", standin.token(repo))
+    assert "unexpected disconnect" in words
+    assert "rejected" not in words
     assert await standin.read_ref(repo, "feature/x") == new
     assert standin.pull(repo, number).head_sha == new
+    (only,) = standin.requests("POST", PUSHES)
+    assert (only.status, [each.new for each in only.updates]) == (None, [new])
+    await standin.settle()
+    assert standin.deliveries[-1].payload["action"] == "synchronize"
+
+
+async def test_a_push_that_is_dropped_before_has_not_happened(
+    standin: StandIn, repo: Repo, git: Any, clone: Path
+) -> None:
+    before, told = await standin.read_ref(repo, "feature/x"), len(standin.deliveries)
+    await committed(git, clone)
+    standin.fail_next("POST", PUSHES, drop=True)
+    words = await refused(git, clone, "HEAD:refs/heads/feature/x", standin.token(repo))
+    assert "unexpected disconnect" in words
+    await standin.settle()
+    assert (await standin.read_ref(repo, "feature/x"), len(standin.deliveries)) == (before, told)
+    assert [each.status for each in standin.requests("POST", PUSHES)] == [None]
+    code, words = await git("push", "origin", "HEAD:refs/heads/feature/x", cwd=clone, token=standin.token(repo))
+    assert code == 0, words
+
+
+async def test_over_a_connection_that_is_kept_git_sends_a_dropped_push_again(
+    standin: StandIn, repo: Repo, git: Any, clone: Path
+) -> None:
+    standin.git_keeps_connections = True
+    new = await committed(git, clone)
+    standin.fail_next("POST", PUSHES, drop=True, when="after")
+    words = await refused(git, clone, "HEAD:refs/heads/feature/x", standin.token(repo))
+    assert f"is at {new} but expected" in words
+    assert [each.status for each in standin.requests("POST", PUSHES)] == [None, 200]
 
 
 @pytest.mark.parametrize("how", [{"status": 503}, {"drop": True}, {"status": 500, "when": "after"}])
@@ -242,11 +275,9 @@ async def test_a_fetch_that_fails(  # two parameters and the fixtures
     standin: StandIn, repo: Repo, git: Any, clone: Path, how: Any, step: str
 ) -> None:
     await standin.commit(repo, "main", {"new": "x"})
-    # curl asks once more where a connection that it used before is dropped.
-    standin.fail_next("*", f"/octo/demo.git/{step}", times=9, **how)
+    standin.fail_next("*", f"/octo/demo.git/{step}", **how)
     code, _ = await git("fetch", "-q", "origin", cwd=clone, token=standin.token(repo))
     assert code != 0
-    standin.clear_faults()
     code, words = await git("fetch", "-q", "origin", cwd=clone, token=standin.token(repo))
     assert code == 0, words
 

@@ -85,6 +85,46 @@ async def test_a_deleted_branch_closes_its_pull_request(
         await standin.delete_branch(repo, "feature/x")
 
 
+async def test_a_pull_request_is_reopened_at_what_its_branches_are_now(
+    standin: StandIn, receiver: Any, repo: Repo, number: int
+) -> None:
+    await standin.close_pull_request(repo, number)
+    head = await standin.commit(repo, "feature/x", {"b.py": "b\n"})
+    base = await standin.commit(repo, "main", {"c.py": "c\n"})
+    await standin.reopen_pull_request(repo, number)
+    assert (standin.pull(repo, number).head_sha, standin.pull(repo, number).base_sha) == (head, base)
+    assert await standin.read_ref(repo, f"refs/pull/{number}/head") == head
+    assert json.loads(receiver.got[-1][1])["pull_request"]["head"]["sha"] == head
+
+
+async def test_without_its_branches_or_once_merged_it_stays_closed(standin: StandIn, repo: Repo, number: int) -> None:
+    standin.create_user("ann")
+    fork = await standin.fork(repo, "ann")
+    await standin.commit(fork, "patch", {"a.py": "3\n"}, parent="main")
+    orphan = await standin.open_pull_request(repo, "ann:patch", author="ann")
+    await standin.close_pull_request(repo, orphan)
+    standin.delete_repository(fork)
+    await standin.commit(repo, "old", {"o": "o"}, parent="main")
+    lost = await standin.open_pull_request(repo, "feature/x", "old")
+    await standin.close_pull_request(repo, lost)
+    await standin.delete_branch(repo, "old")
+    await standin.commit(repo, "done", {"d": "d"}, parent="main")
+    merged = await standin.open_pull_request(repo, "done")
+    await standin.merge_pull_request(repo, merged)
+    await standin.delete_branch(repo, "feature/x")
+    told = len(standin.deliveries)
+    for each, words in (
+        (number, "feature/x of #1 is gone"),
+        (orphan, "patch of #2"),
+        (lost, "feature/x of #3"),
+        (merged, "merged"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            await standin.reopen_pull_request(repo, each)
+        assert standin.issue(repo, each).state == "closed"
+    assert len(standin.deliveries) == told
+
+
 async def test_commits_are_told_in_full(standin: StandIn, repo: Repo) -> None:
     odd = 'sp ace/"q"\\\n.txt'
     body = "Why.\n\nDebate-Run: 1\nDebate-Round: 2"
