@@ -76,7 +76,8 @@ class StandIn(World):
 
     The App: `app_id` (a string), `client_id`, `app_slug`, `app_private_key` (PEM), `webhook_secret`, `bot` (its
     account). `permissions` (a dict: what is granted to tokens issued from now on), `events` (a set: what is delivered),
-    `webhook_url`, `token_seconds`, `stateless_tokens` and `git_takes_stateless` may be changed at any time.
+    `webhook_url`, `token_seconds`, `stateless_tokens`, `git_takes_stateless` and `git_keeps_connections` may be changed
+    at any time.
     `expire_tokens()` ends all tokens; `jwt()` and `token(repo, …)` make credentials for a test's own calls.
 
     The world: `create_user`, `rename_user`, `create_repository`, `fork`, `add_branches`, `set_permission`,
@@ -196,6 +197,18 @@ class StandIn(World):
     @git_takes_stateless.setter
     def git_takes_stateless(self, taken: bool) -> None:
         self._site.tokens.git_takes_stateless = taken
+
+    @property
+    def git_keeps_connections(self) -> bool:
+        """Whether git's connections serve more than one request; then git itself sends again what is dropped.
+
+        They do not at first: what `fail_next` drops is lost.
+        """
+        return self._site.record.git_keeps_connections
+
+    @git_keeps_connections.setter
+    def git_keeps_connections(self, kept: bool) -> None:
+        self._site.record.git_keeps_connections = kept
 
     def expire_tokens(self) -> None:
         """End all installation tokens, as if their hour were over."""

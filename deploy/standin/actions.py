@@ -128,6 +128,23 @@ async def change_pull(
     return changed, await pull_events(site, action, changed, sender=sender)
 
 
+async def reopen_pull(site: Site, issue: Issue, *, sender: User) -> list[Event]:
+    """Reopen a pull request, which nobody moved while it was closed. Raises ValueError where that cannot be."""
+    pull, repo = issue.pull, site.state.repos[issue.repo_id]
+    if pull is None or pull.merged_at is not None:
+        raise ValueError(f"#{issue.number} is merged, or no pull request")
+    fork = site.state.repos[pull.head_repo_id]
+    head = None if fork.deleted else await site.hosting.ref(fork.path, f"refs/heads/{pull.head_ref}")
+    base = await site.hosting.ref(repo.path, f"refs/heads/{pull.base_ref}")
+    if head is None or base is None:
+        raise ValueError(f"the branch {pull.base_ref if head else pull.head_ref} of #{issue.number} is gone")
+    await site.hosting.borrow(repo.path, fork.path, head)
+    await site.hosting.move(repo.path, f"refs/pull/{issue.number}/head", head)
+    changes = {"state": "open", "closed_at": None, "head_sha": head, "base_sha": base}
+    _, events = await change_pull(site, issue, action="reopened", sender=sender, **changes)
+    return events
+
+
 async def pull_events(site: Site, action: str, issue: Issue, *, sender: User, **more: object) -> list[Event]:
     """Return the `pull_request` event of an action."""
     repo = site.state.repos[issue.repo_id]

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Self
+from typing import Self, TypeVar
 
 from aiohttp import web
 
@@ -46,6 +46,9 @@ NOT_GRANTED = "Write access to repository not granted."
 NOT_FOUND = "Repository not found."
 WORKFLOW = "refusing to allow a GitHub App to create or update workflow `{path}` without `workflows` permission"
 PROTECTED = "protected branch hook declined"
+
+
+Answered = TypeVar("Answered", bound=web.StreamResponse)
 
 
 class Turned(Exception):  # noqa: N818 - it is an answer
@@ -132,7 +135,7 @@ class GitServer:
             feeding = asyncio.create_task(backend.feed(request))
             try:
                 status, headers, first = await backend.head()
-                response = web.StreamResponse(status=status, headers=headers)
+                response = self.connected(web.StreamResponse(status=status, headers=headers))
                 await response.prepare(request)
                 await response.write(first)
                 async for chunk in backend.body():
@@ -165,6 +168,16 @@ class GitServer:
             events = await actions.pushed(site, visit.repo, updates=entry.updates, sender=site.app.bot)
             site.webhooks.later(site.webhooks.deliver_all(events))
         return web.Response(status=status, headers=headers, body=body)
+
+    def connected(self, response: Answered) -> Answered:
+        """Let an answer of git's be the last of its connection, unless connections are kept.
+
+        Where one is dropped that was used before, git sends its request again by itself (curl does): a push that was
+        to be lost gets through, and one that got through is refused.
+        """
+        if not self._site.record.git_keeps_connections:
+            response.force_close()
+        return response
 
     def _environment(self, request: web.Request, visit: Visit) -> dict[str, str]:
         """Return the CGI variables that `git http-backend` reads (its manual page)."""

@@ -289,13 +289,23 @@ class Hosting:
         return made.decode().strip()
 
     async def with_files(self, path: Path, commit: str, files: Mapping[str, str]) -> str:
-        """Return the tree of a commit with other files in its root."""
-        rows = (await self.git(path, "ls-tree", commit)).decode().splitlines()
-        kept = [row for row in rows if row.partition("\t")[2] not in files]
+        """Return a tree with other files in it: that of `commit`, which may be a tree itself; "" is the empty one."""
+        listed = (await self.git(path, "ls-tree", "-z", commit) if commit else b"").split(b"\0")[:-1]
+        rows = {os.fsdecode(row.partition(b"\t")[2]): row for row in listed}
+        folders: dict[str, dict[str, str]] = {}
         for name, text in files.items():
+            folder, inside, rest = name.partition("/")
+            if inside:
+                folders.setdefault(folder, {})[rest] = text
+                continue
             blob = await self.git(path, "hash-object", "-w", "--stdin", stdin=text.encode())
-            kept.append(f"100644 blob {blob.decode().strip()}\t{name}")
-        return (await self.git(path, "mktree", stdin="".join(f"{row}\n" for row in kept).encode())).decode().strip()
+            rows[name] = b"100644 blob %b\t%b" % (blob.strip(), os.fsencode(name))
+        for folder, below in folders.items():
+            kind, sha = rows[folder].split()[1:3] if folder in rows else (b"", b"")
+            tree = await self.with_files(path, sha.decode() if kind == b"tree" else "", below)
+            rows[folder] = b"040000 tree %b\t%b" % (tree.encode(), os.fsencode(folder))
+        made = await self.git(path, "mktree", "-z", stdin=b"".join(row + b"\0" for row in rows.values()))
+        return made.decode().strip()
 
     async def workflow_files(self, path: Path, new: str) -> list[str]:
         """Return the workflow files that commits reachable from `new`, and from no branch yet, change."""

@@ -167,8 +167,13 @@ class People:
         await self._change(repo, number, "closed", login=login, state="closed", closed_at=now())
 
     async def reopen_pull_request(self, repo: RepoRef, number: int, *, login: str | None = None) -> None:
-        """Reopen a closed pull request."""
-        await self._change(repo, number, "reopened", login=login, state="open", closed_at=None)
+        """Reopen a closed pull request, at what its branches are now.
+
+        Raises ValueError where GitHub offers no reopening: it is merged, or one of its branches is gone.
+        """
+        found = self._site.state.repo(repo)
+        issue, who = self._site.state.issue(found, number), self._who(found, login)
+        await self._tell(await actions.reopen_pull(self._site, issue, sender=who))
 
     async def set_draft(self, repo: RepoRef, number: int, *, draft: bool, login: str | None = None) -> None:
         """Make a pull request a draft, or ready for review."""

@@ -129,6 +129,8 @@ class Record:
         self.faults: list[Fault] = []
         self.observers: list[Observer] = []
         """Called with every finished request of the API, before its answer leaves."""
+        self.git_keeps_connections = False
+        """Whether git may ask again over a connection that it has asked over."""
 
     def begin(self, request: Request) -> Fault | None:
         """Enter a request, and take the fault that was ordered for it, if any."""

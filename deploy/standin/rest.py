@@ -87,9 +87,14 @@ class Call:
             raise not_found()
         return found
 
+    @property
+    def page_size(self) -> int:
+        """How many entries of a list are asked for at once."""
+        return min(max(self._count("per_page", PAGE), 1), PAGE_MOST)
+
     def listed(self, items: Sequence[Any], *, key: str | None = None, path: str | None = None) -> Answer:
         """Answer one page of a list, with the `Link` header that leads to the others."""
-        size = min(max(self._count("per_page", PAGE), 1), PAGE_MOST)
+        size = self.page_size
         page = max(self._count("page", 1), 1)
         last = max(-(-len(items) // size), 1)
         links = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
@@ -200,7 +205,8 @@ class Api:
         if match is None:
             return path
         repo = self._site.state.repos.get(int(match[1]))
-        if repo is None:
+        # One that is deleted has no name either: another repository may bear it by now.
+        if repo is None or repo.deleted:
             raise not_found()
         return f"/repos/{repo.full_name}{match[2] or ''}"
 

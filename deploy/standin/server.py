@@ -100,7 +100,7 @@ class Server:
         try:
             visit = self._git.admit(request, entry)
         except Turned as refusal:
-            return refusal.response()
+            return self._git.connected(refusal.response())
         if visit.pushes:
-            return await self._git.push(request, visit, entry)
+            return self._git.connected(await self._git.push(request, visit, entry))
         return await self._git.fetch(request, visit)

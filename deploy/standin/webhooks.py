@@ -44,7 +44,7 @@ class Attempt:
     @property
     def good(self) -> bool:
         """Tell whether the receiver took it."""
-        return self.status is not None and self.status < 400
+        return self.status is not None and 200 <= self.status < 300
 
 
 @dataclass(frozen=True, slots=True)

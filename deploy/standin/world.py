@@ -29,9 +29,14 @@ class World(People):
         return number
 
     async def install(self, owner: str) -> int:
-        """Install the App on an account, on all its repositories, and return the installation's id."""
+        """Install the App on an account, on all its repositories, and return the installation's id.
+
+        Raises ValueError where it is there already.
+        """
         state = self._site.state
         account = state.user(owner)
+        if account.id in state.installations.values():
+            raise ValueError(f"the App is installed on {owner}")
         number = self._installation(account)
         repos = [repo for repo in state.repos.values() if repo.owner_id == account.id and not repo.deleted]
         for repo in repos:
@@ -48,6 +53,7 @@ class World(People):
         for repo in self._covered(number):
             state.put_repo(replace(repo, installation_id=None))
         del state.installations[number]
+        state.suspended.discard(number)
         self._site.tokens.revoke_installation(number)
         await self._site.webhooks.deliver(event, payload)
 
@@ -98,13 +104,16 @@ class World(People):
         return self._site.state.put_repo(replace(self._site.state.repo(repo), archived=archived))
 
     def transfer_repository(self, repo: RepoRef, owner: str) -> Repo:
-        """Give a repository to another account. Its old name leads to it; the App is there as it is on that account."""
+        """Give a repository to another account. Its old name leads to it.
+
+        It belongs to the installation on that account then, and to none where there is none: `install` makes one.
+        """
         found, account = self._site.state.repo(repo), self._site.state.user(owner)
         try:
             number: int | None = self._number(account)
         except LookupError:
             number = None
-        moved = replace(found, full_name=f"{owner}/{found.name}", owner_id=account.id, installation_id=number)
+        moved = replace(found, full_name=f"{account.login}/{found.name}", owner_id=account.id, installation_id=number)
         return self._site.state.put_repo(moved)
 
     def delete_repository(self, repo: RepoRef) -> None:
@@ -120,10 +129,14 @@ class World(People):
     ) -> str:
         """Merge a pull request's base into its branch, as the button of that name does, and return the merge commit.
 
-        With `files` the merge holds them besides: it is no plain one. Raises GitError on a conflict.
+        With `files` the merge holds them besides: it is no plain one. Raises GitError on a conflict, LookupError where
+        the fork is deleted.
         """
         found = self._site.state.repo(repo)
         pull = self.pull(found, number)
+        head = self._site.state.repos[pull.head_repo_id]
+        if head.deleted:
+            raise LookupError(f"{head.full_name} is deleted")
         hosting = self._site.hosting
         base = await hosting.ref(found.path, f"refs/heads/{pull.base_ref}")
         message = f"Merge branch '{pull.base_ref}' into {pull.head_ref}"
@@ -131,5 +144,6 @@ class World(People):
         if files:
             changed = await hosting.with_files(found.path, merged, files)
             merged = await hosting.merge(found.path, pull.head_sha, base or "", message, tree=changed)
-        await self.move_branch(found, pull.head_ref, merged, login=login)
+        await hosting.borrow(head.path, found.path, merged)
+        await self.move_branch(head, pull.head_ref, merged, login=login)
         return merged

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
+from http.client import responses
+from urllib.parse import urlencode
 
 from deploy.standin.answers import Answer, Refused, not_found
-from deploy.standin.rest import PAGE, PAGE_MOST, Call, Route
+from deploy.standin.rest import Call, Route
 from deploy.standin.shapes import Json
 from deploy.standin.webhooks import Attempt, Delivery
 
@@ -27,11 +28,11 @@ async def list_deliveries(call: Call) -> Answer:
     cursor = call.query.get("cursor", "")
     if re.fullmatch(r"v1_[0-9]{1,18}", cursor):
         found = [each for each in found if each[1].id < int(cursor[3:])]
-    size = min(max(int(call.query.get("per_page", PAGE)), 1), PAGE_MOST)
+    size = call.page_size
     page, headers = found[:size], dict[str, str]()
     if len(found) > size:
-        place = f"{call.site.urls.api}/app/hook/deliveries?per_page={size}&cursor=v1_{page[-1][1].id}"
-        headers["Link"] = f'<{place}>; rel="next"'
+        query = urlencode(call.query | {"cursor": f"v1_{page[-1][1].id}"})
+        headers["Link"] = f'<{call.site.urls.api}/app/hook/deliveries?{query}>; rel="next"'
     return Answer(200, [_item(*each) for each in page], headers)
 
 
@@ -75,16 +76,13 @@ def _is(attempt: Attempt, wanted: str) -> bool:
 
 def _item(delivery: Delivery, attempt: Attempt) -> Json:
     """Return `hook-delivery-item`."""
-    status = "OK" if attempt.good else "failed to connect to host"
-    if attempt.status is not None and not attempt.good:
-        status = f"Invalid HTTP Response: {attempt.status} ({HTTPStatus(attempt.status).phrase})"
     return {
         "id": attempt.id,
         "guid": delivery.guid,
         "delivered_at": attempt.delivered_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "redelivery": attempt is not delivery.attempts[0],
         "duration": 0.03,
-        "status": status,
+        "status": _told(attempt),
         "status_code": attempt.status or 0,
         "event": delivery.event,
         "action": delivery.payload.get("action"),
@@ -92,6 +90,14 @@ def _item(delivery: Delivery, attempt: Attempt) -> Json:
         "repository_id": delivery.payload.get("repository", {}).get("id"),
         "throttled_at": None,
     }
+
+
+def _told(attempt: Attempt) -> str:
+    if attempt.good:
+        return "OK"
+    if attempt.status is None:
+        return "failed to connect to host"
+    return f"Invalid HTTP Response: {attempt.status} ({responses.get(attempt.status, 'Unknown')})"
 
 
 ROUTES = (

@@ -29,27 +29,23 @@ async def get_pull(call: Call) -> Answer:
 
 async def list_pulls(call: Call) -> Answer:
     """GET /repos/{owner}/{repo}/pulls: the open ones, newest first, unless it is asked for otherwise."""
-    query, repo = call.query, call.repository
-    wanted = query.get("state", "open")
-    found = [
-        (issue, issue.pull) for issue in call.site.state.issues.values() if issue.repo_id == repo.id and issue.pull
-    ]
-    found = [each for each in found if wanted in ("all", each[0].state)]
-    if "head" in query:
-        repos = call.site.state.repos
-        found = [
-            (issue, pull)
-            for issue, pull in found
-            if query["head"] == f"{repos[pull.head_repo_id].owner}:{pull.head_ref}"
-        ]
+    query, state = call.query, call.site.state
+    pulls = [(each, each.pull) for each in state.issues.values() if each.repo_id == call.repository.id and each.pull]
+    found = [each for each in pulls if _is_asked_for(call, *each)]
     by_update = query.get("sort", "created") == "updated"
     found.sort(key=lambda each: (each[0].updated_at if by_update else each[0].created_at, each[0].number))
-    if query.get("direction", "asc" if "sort" in query and not by_update else "desc") == "desc":
+    if query.get("direction", "asc" if by_update else "desc") == "desc":
         found.reverse()
-    shapes = call.site.shapes
-    listed = [change_shapes.pull(shapes, issue, pull, await call.site.distance(repo, pull)) for issue, pull in found]
     # A list holds no figures that take a look at the change (pull-request-simple).
-    return call.listed([{name: value for name, value in each.items() if name not in COUNTED} for each in listed])
+    shapes = [change_shapes.pull(call.site.shapes, *each, Distance(None, 0, 0, ())) for each in found]
+    return call.listed([{name: value for name, value in each.items() if name not in COUNTED} for each in shapes])
+
+
+def _is_asked_for(call: Call, issue: Issue, pull: Pull) -> bool:
+    query = call.query
+    head = f"{call.site.state.repos[pull.head_repo_id].owner}:{pull.head_ref}"
+    fits = query.get("head", head) == head and query.get("base", pull.base_ref) == pull.base_ref
+    return fits and query.get("state", "open") in ("all", issue.state)
 
 
 async def list_files(call: Call) -> Answer:

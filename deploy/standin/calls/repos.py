@@ -56,12 +56,17 @@ async def get_ref(call: Call) -> Answer:
 
 
 async def delete_ref(call: Call) -> Answer:
-    """DELETE /repos/{owner}/{repo}/git/refs/{ref}: what follows from it is told after the answer."""
-    repo, ref = call.repository, f"refs/{call.params['ref']}"
-    site = call.site
+    """DELETE /repos/{owner}/{repo}/git/refs/{ref}: what follows from it is told after the answer.
+
+    Of the refusals GitHub's words are known for the first; of the other, that it is a 422.
+    """
+    site, repo, ref = call.site, call.repository, f"refs/{call.params['ref']}"
     old = await site.hosting.ref(repo.path, ref)
     if old is None:
-        return Answer(422)  # GitHub describes it without a body
+        raise Refused(422, "Reference does not exist")
+    branch = ref.removeprefix("refs/heads/")
+    if ref.startswith("refs/pull/") or branch == repo.default_branch or _protected(call, branch):
+        raise Refused(422, f"{ref} cannot be deleted")
     await site.hosting.move(repo.path, ref, None)
     events = await actions.pushed(site, repo, updates=(RefUpdate(ref, old, ZEROS),), sender=site.app.bot)
     site.webhooks.later(site.webhooks.deliver_all(events))
@@ -76,8 +81,7 @@ async def get_branch(call: Call) -> Answer:
         raise Refused(404, "Branch not found")
     url = f"{call.site.shapes.repo_url(repo)}/branches/{in_url(name)}"
     commit = await _commit(call, repo, sha)
-    patterns = [each.pattern for each in call.site.state.protections.get(repo.id, ())]
-    protected = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    protected = _protected(call, name)
     body = {
         "name": name,
         "commit": change_shapes.commit(call.site.shapes, repo, commit),
@@ -87,6 +91,11 @@ async def get_branch(call: Call) -> Answer:
         "protection_url": f"{url}/protection",
     }
     return Answer(200, body)
+
+
+def _protected(call: Call, branch: str) -> bool:
+    protections = call.site.state.protections.get(call.repository.id, ())
+    return any(fnmatch.fnmatchcase(branch, each.pattern) for each in protections)
 
 
 async def get_commit(call: Call) -> Answer:

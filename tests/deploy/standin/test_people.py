@@ -105,7 +105,8 @@ async def test_without_its_branches_or_once_merged_it_stays_closed(standin: Stan
     await standin.close_pull_request(repo, orphan)
     standin.delete_repository(fork)
     await standin.commit(repo, "old", {"o": "o"}, parent="main")
-    lost = await standin.open_pull_request(repo, "feature/x", "old")
+    await standin.commit(repo, "kept", {"k": "k"}, parent="main")
+    lost = await standin.open_pull_request(repo, "kept", "old")
     await standin.close_pull_request(repo, lost)
     await standin.delete_branch(repo, "old")
     await standin.commit(repo, "done", {"d": "d"}, parent="main")
@@ -116,7 +117,7 @@ async def test_without_its_branches_or_once_merged_it_stays_closed(standin: Stan
     for each, words in (
         (number, "feature/x of #1 is gone"),
         (orphan, "patch of #2"),
-        (lost, "feature/x of #3"),
+        (lost, "old of #3"),
         (merged, "merged"),
     ):
         with pytest.raises(ValueError, match=words):
