@@ -222,12 +222,12 @@ async def delete_branch(github: GitHub, repo: str, name: str) -> None:
     try:
         await github.delete(f"{_repo(repo)}/git/refs/heads/{quote(name, safe='/')}")
     except GitHubError as error:
-        if error.status != GONE:
+        if error.status != 422 or GONE not in error.message:
             raise
 
 
-GONE = 422
-"""What GitHub answers to the deletion of a reference that is not there."""
+GONE = "Reference does not exist"
+"""What GitHub answers, under 422, to the deletion of a reference that is not there."""
 
 
 class _Target(Slice):

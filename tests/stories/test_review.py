@@ -455,12 +455,15 @@ async def test_the_author_renames_and_deletes(story: Story) -> None:
 
 
 @pytest.mark.threat("R28")
-async def test_a_push_whose_answer_is_lost_was_done(story: Story) -> None:
-    """threats.md R28: what counts is what stands on the remote."""
-    path = f"/{story.repo.full_name}.git/git-receive-pack"
-    story.machine.github.fail_next("POST", path, drop=True, when="after")
+@pytest.mark.parametrize("sent_twice", [False, True])
+async def test_a_push_whose_answer_is_lost_was_done(story: Story, sent_twice: bool) -> None:
+    """What counts is what stands on the remote, also where git's transport has asked a second time and was refused."""
+    github = story.machine.github
+    github.git_keeps_connections = sent_twice
+    github.fail_next("POST", f"/{story.repo.full_name}.git/git-receive-pack", drop=True, when="after")
     end = await told(story, verdict(finding()), section("F1 fixed", edits=FIX), verdict(finding(status="resolved")))
-    story.machine.github.clear_faults()
+    github.clear_faults()
+    github.git_keeps_connections = False
     assert end.state.status == "consensus"
     assert len(end.commits) == 1
 
