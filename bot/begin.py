@@ -47,6 +47,7 @@ async def _announce(scene: Scene, run: Run, *, behind: Run | None) -> str:
     """Show that a run was taken on, and hand it to the workers unless it waits for another."""
     bot = scene.bot
     if (await bot.store.runs.state(run.id)).status is not None:
+        await scene.react(await scene.publisher(), "eyes")  # late, if GitHub did not take it before
         return f"ended: {run.id}"
     try:
         publisher = await scene.publisher()

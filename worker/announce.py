@@ -17,7 +17,7 @@ from bot.github import GitHubError, Unavailable
 from bot.intents import CheckRun, Comment
 from bot.publish import Publisher
 from bot.statuses import CHECK_NAME, TABLE, Status
-from bot.store import Newest, Store
+from bot.store import LostFence, Newest, Store, StoreAway
 from bot.store.runs import Run
 from bot.telemetry import log
 from worker import agents
@@ -88,7 +88,7 @@ class Announcer:
             await self.beat()
             if standing.round_ended and self.task.comment:
                 await self._comment(self._report(standing.record))
-        except GitHubError as error:
+        except (GitHubError, LostFence, StoreAway) as error:  # who lost the fence learns it at the next step
             log(__name__).warning("not told", what="how it stands", run=self.task.run, error=str(error))
 
     def follow(self, flow: Flow[Outcome]) -> Flow[Outcome]:
