@@ -185,6 +185,7 @@ async def test_the_api_is_reached_through_the_proxy(office: Office) -> None:
 
 
 async def test_git_is_reached_through_the_proxy(office: Office, tmp_path: Path) -> None:
+    office.standin.git_keeps_connections = True
     main = await office.standin.read_ref(office.repo, "main")
     async with office.app() as app:
         installation = office.standin.installation_id(office.repo)
