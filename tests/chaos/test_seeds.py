@@ -110,15 +110,23 @@ async def _ends(ground: Ground, story: Story, plan: Plan, undisturbed: dict[str,
     found = []
     if end.state.status not in plan.ends:
         found.append(Finding("other", f"it ended as {end.state.status}, not as {plan.ends}: {end.check.title}"))
-    elif plan.goes_on and (now := await told(story, end)) != undisturbed:
-        for name, value in now.items():
-            if value != undisturbed[name]:
-                found.append(Finding("other", f"{name} is {value!r}, and undisturbed {undisturbed[name]!r}"))
+    elif plan.goes_on:
+        merged = any(each.kind == "plain-merge" for each in plan.strikes)
+        now, before = (_plain(each, merged) for each in (await told(story, end), undisturbed))
+        differing = [name for name in now if now[name] != before[name]]
+        found += [Finding("other", f"{name} is {now[name]!r}, and undisturbed {before[name]!r}") for name in differing]
     if len(checks) != 1:
         found.append(Finding("duplicate", f"{len(checks)} check runs for one command"))
     if end.state.status != "consensus" and len(end.commits) > STEPS // 2:
         found.append(Finding("other", f"{len(end.commits)} commits"))
     return found
+
+
+def _plain(facts: dict[str, Any], merged: bool) -> dict[str, Any]:
+    """Return what stands on GitHub without how the branch is brought forward, where it has `merged` its base."""
+    words = json.dumps(facts)
+    plain: dict[str, Any] = json.loads(words.replace("git merge --ff-only", "git merge") if merged else words)
+    return plain
 
 
 def _after_a_loss(ground: Ground, story: Story, well: str) -> Iterator[Finding]:

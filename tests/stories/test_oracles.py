@@ -173,6 +173,20 @@ async def test_a_secret_in_the_wrong_place_is_found(
 
 
 @pytest.mark.threat("O1")
+@pytest.mark.unlike("O1", says="stands in an object of", why=WHY)
+async def test_what_was_found_is_not_found_again_in_the_next_test(story: Story, court: Court, tmp_path: Path) -> None:
+    secret = story.machine.settings.github_webhook_secret.get_secret_value()
+    await story.opens({"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
+    await in_a_commit(story, secret, tmp_path)
+    await court.visit()
+    found = [*court.found]
+    assert found
+    await in_a_comment(story, "asked for again", tmp_path)
+    await court.visit()
+    assert court.found == found
+
+
+@pytest.mark.threat("O1")
 async def test_every_secret_is_known_in_every_form(story: Story) -> None:
     canaries, settings, github = Canaries(), story.machine.settings, story.machine.github
     pem = settings.github_app_private_key.get_secret_value()

@@ -49,6 +49,8 @@ class Place:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _asked: int = 0
     _seen: set[int] = field(default_factory=set)
+    _told: set[int] = field(default_factory=set)
+    """The repositories of which something was found. They belong to one test, and the reconciler asks for all again."""
     _read: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,10 +99,11 @@ class Place:
         for repo in repos:
             mirror = self.settings.state_dir / MIRRORS / f"{repo.id}.git"
             copies = [held[repo.id].data, *([refs.read(mirror).data] if mirror.exists() else [])]
-            for copy in copies:
-                yield from self._disclosed(copy, f"an object of {repo.full_name}")
-            yield from self._published(repo, held[repo.id])
-            yield from self._held(repo)
+            found = [each for copy in copies for each in self._disclosed(copy, f"an object of {repo.full_name}")]
+            found += [*self._published(repo, held[repo.id]), *self._held(repo)]
+            if found:
+                self._told.add(repo.id)
+            yield from found
         yield from (Violation("O4", each) for each in published.twins(self.github._site.state.check_runs.values()))
         for file, data in self._written(repos):
             yield from self._disclosed(data, str(file))
@@ -141,7 +144,7 @@ class Place:
         return link.startswith(base) and self.github._site.state.find_repo(name) is not None
 
     def _touched(self) -> list[Repo]:
-        """Return the repositories that were made or asked for since the last look."""
+        """Return the repositories that were made or asked for since the last look, and are as they should be."""
         state, journal = self.github._site.state, self.github.journal
         touched = {number for number in state.repos if number not in self._seen}
         for request in journal[self._asked :]:
@@ -151,7 +154,7 @@ class Place:
                 touched.add(repo.id)
         self._asked = len(journal)
         self._seen |= state.repos.keys()
-        return [state.repos[number] for number in sorted(touched & state.repos.keys())]
+        return [state.repos[number] for number in sorted((touched & state.repos.keys()) - self._told)]
 
     def _written(self, repos: Iterable[Repo]) -> Iterator[tuple[Path, bytes]]:
         """Yield what was written since the last look to the state folder, and to the store's log of all its writes.
