@@ -156,13 +156,18 @@ class EmbeddedStore:
         self._ready = True
 
     async def _answers(self) -> bool:
-        """Return whether the server that answers is the one that was started here: it wrote our token."""
-        if not self._socket.exists():
+        """Return whether the server that answers is the one that was started here: it wrote our token before.
+
+        Asked afterwards, a token may be of the one that takes over from the server that answered.
+        """
+        try:
+            if self._holder()[1] != self._token:
+                return False
+        except OSError:
             return False
         redis = Redis(unix_socket_path=str(self._socket), single_connection_client=True)
         try:
-            await redis.ping()
-            return self._holder()[1] == self._token
+            return bool(await redis.ping())
         except (RedisError, OSError):
             return False
         finally:

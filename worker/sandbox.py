@@ -152,8 +152,9 @@ class Sandbox:
         try:
             yield group
         finally:
-            # Whoever waits may be cancelled; the group must go all the same, also where the thread has not begun.
-            await asyncio.shield(asyncio.to_thread(group.remove))
+            # Whoever waits may be cancelled; the group must go all the same, also where the thread has not begun. A
+            # task of its own would be cancelled with all others where the loop is closed.
+            await to_the_end(asyncio.get_running_loop().run_in_executor(None, group.remove))
 
     def _argv(self, spec: Program, room: Room, filter_fd: int, first: First) -> list[str | bytes]:
         """Return bubblewrap's command line."""

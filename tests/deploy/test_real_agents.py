@@ -64,7 +64,9 @@ async def tried(env: dict[str, str], *arguments: str) -> tuple[int | None, dict[
     return process.returncode, json.loads(out or b"{}"), err.decode()
 
 
-@pytest.mark.parametrize("named", [(), ("--reviewer", "codex", "--author", "claude")])
+@pytest.mark.parametrize(
+    "named", [(), pytest.param(("--reviewer", "codex", "--author", "claude"), marks=pytest.mark.gate)]
+)
 async def test_try_seats_both_where_both_keys_are_set_or_they_are_named(folder: Path, named: tuple[str, ...]) -> None:
     async with ModelServer.start() as models:
         play(models)

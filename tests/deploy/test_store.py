@@ -184,3 +184,22 @@ async def test_it_dies_with_its_parent_and_the_next_one_takes_over(tmp_path: Pat
     async with EmbeddedStore(tmp_path) as again:
         assert await ask(again, "GET", "kept") == b"yes"
     await gone(pid)
+
+
+async def test_a_server_that_answers_as_it_ends_is_not_taken_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EmbeddedStore(tmp_path):
+        late = EmbeddedStore(tmp_path)
+        late._token = "late"
+        ping = Redis.ping
+
+        async def ended(redis: Redis) -> object:
+            answer = await ping(redis)
+            late._lock.write_text("1 late")
+            return answer
+
+        monkeypatch.setattr(Redis, "ping", ended)
+        assert not await late._answers()
+        late._lock.write_text("1 late")
+        assert await late._answers()

@@ -424,6 +424,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.gate
 @pytest.mark.threat("O9")
 async def test_memory_is_as_before_after_many_debates(story: Story) -> None:
     async def debate() -> None:

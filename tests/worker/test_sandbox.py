@@ -9,7 +9,9 @@ import errno
 import os
 import random
 import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -323,6 +325,35 @@ async def test_a_call_that_is_cancelled_while_it_starts_leaves_nothing_behind(li
         with pytest.raises(asyncio.CancelledError):
             await call
     assert await limited.over()
+
+
+async def test_its_group_goes_although_all_is_cancelled_again_before_a_thread_is_free(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker is that is told to stop twice while it is busy."""
+    gone = asyncio.Event()
+    group = cgroup.Group(())
+    monkeypatch.setattr(group, "remove", gone.set)
+    monkeypatch.setattr(cgroup, "make", lambda *_: group)
+    place = cgroup.Place((), unified=True)
+    with ThreadPoolExecutor(1) as busy:
+        asyncio.get_running_loop().set_default_executor(busy)
+        released = threading.Event()
+        busy.submit(released.wait)
+        call = asyncio.create_task(used(replace(cell.sandbox, groups=place)))
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+        released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert gone.is_set()
+
+
+async def used(limited: Sandbox) -> None:
+    async with limited._group():
+        await asyncio.Event().wait()
 
 
 async def test_a_sandbox_that_bubblewrap_leaves_behind_is_ended(limited: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
