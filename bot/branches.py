@@ -24,8 +24,9 @@ async def delete_old(app: AppClient, store: Store, *, now: float | None = None) 
     """
     now = time.time() if now is None else now
     deleted, away = 0, list[Unavailable]()
+    closed = await store.upkeep.closed()
     for branch in await store.upkeep.branches():
-        if (branch.until > now and not branch.closed) or (await store.runs.state(branch.run)).live:
+        if (branch.until > now and branch.run not in closed) or await store.runs.live(branch.run):
             continue
         try:
             deleted += await _end(app, store, branch, now=now)
@@ -38,11 +39,11 @@ async def delete_old(app: AppClient, store: Store, *, now: float | None = None) 
 
 async def _end(app: AppClient, store: Store, branch: Branch, *, now: float) -> bool:
     """Delete one branch if it is to go, and remember what is to come of it otherwise."""
-    later = branch.model_copy(update={"until": max(branch.until, now + AGAIN_SECONDS), "closed": False})
+    later = branch.model_copy(update={"until": max(branch.until, now + AGAIN_SECONDS)})
     deleted = False
     try:
         wanted, deleted = await _delete(app, branch, now=now)
-        kept = later if wanted and branch.until <= now else branch.model_copy(update={"closed": False})
+        kept = later if wanted and branch.until <= now else branch
     except Unavailable:
         raise
     except NotInstalled as gone:
@@ -54,6 +55,7 @@ async def _end(app: AppClient, store: Store, branch: Branch, *, now: float) -> b
         wanted, kept = True, later
     if wanted:
         await store.upkeep.keep_branch(kept)
+        await store.upkeep.asked(branch.run)
     else:
         await store.upkeep.forget_branch(branch.run)
     return deleted

@@ -82,9 +82,10 @@ async def _orphaned(check: verbs.CheckRun, store: Store, identity: AppIdentity) 
     if not ours or check.status == "completed":
         return False
     run = check.external_id or ""
-    if await store.runs.get(run) is None:
+    live = await store.runs.live(run)
+    if live is None:
         return True
-    if (await store.runs.state(run)).status is None or await store.outbox.pending(run):
+    if live or await store.outbox.pending(run):
         return False
     # GitHub reads from replicas: what was concluded a moment ago may look open still.
     return not await concluded(store.outbox, run, check.name)

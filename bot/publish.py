@@ -130,8 +130,7 @@ class Publisher:
 
     async def stored_push(self, path: str) -> Push | None:
         """Return the intent that the editing turn at `path` stored in this or an earlier attempt, if it got so far."""
-        raw = await self.outbox.get(push_name(self.run or "", path))
-        intent = None if raw is None else load_intent(raw)
+        intent = await self._stored(push_name(self.run or "", path))
         return intent if isinstance(intent, Push) else None
 
     async def resume(self, hidden: Callable[[CheckRun], CheckRun] | None = None) -> None:
@@ -182,15 +181,17 @@ class Publisher:
         """
         name = name_of(intent)
         async with self._locks[name]:
-            stored = await self.outbox.get(name)
-            before = None if stored is None else load_intent(stored)
+            before = await self._stored(name)
             if not (isinstance(before, CheckRun) and before.status == "completed"):
                 await self.outbox.replace(name, dump_intent(intent), self._by)
 
+    async def _stored(self, name: str) -> Intent | None:
+        raw = await self.outbox.get(name)
+        return None if raw is None else load_intent(raw)
+
     async def _pending(self) -> list[Intent]:
-        names = await self.outbox.pending(self.run)
-        found = [raw for name in names if (raw := await self.outbox.get(name)) is not None]
-        return [load_intent(raw) for raw in found]
+        found = [await self._stored(name) for name in await self.outbox.pending(self.run)]
+        return [intent for intent in found if intent is not None]
 
     async def _never(self, intent: Intent, why: str) -> None:
         """Record that nothing more comes of an intent. What is known to be there stays known."""
@@ -288,8 +289,7 @@ class Publisher:
         raw = dump_intent(intent)
         if shown.id is not None and shown.digest == _digest(raw):
             return shown.published
-        stored = await self.outbox.get(name)
-        before = None if stored is None else load_intent(stored)
+        before = await self._stored(name)
         if isinstance(before, CheckRun) and before.status == "completed":
             intent = before  # it may be there already; the first conclusion stands
             shown = await self._looked_up(intent, shown)

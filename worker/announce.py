@@ -176,7 +176,9 @@ class Announcer:
 
     async def give_up(self) -> None:
         """Conclude the check run, and the comment that is there, in plain words: the report itself cannot be made."""
-        await self.publisher.publish(_plain(self.task))
+        words = f"{UNTOLD} Run `{self.task.run}`."
+        shown = CheckOutput("completed", "failure", "Failed: the report could not be written", words, "")
+        await self.publisher.publish(self._intent(shown))
         if self.task.comment and any(each.section for each in self.moment.standing.record.rounds):
             await self.publisher.publish(Comment(self.task.run, 0, f"## Debate\n\n❌ **Failed.** {UNTOLD}\n"))
 
@@ -295,19 +297,6 @@ class Announcer:
             text=shown.text,
             annotations=shown.annotations,
         )
-
-
-def _plain(task: Task) -> CheckRun:
-    """Return a check run that is concluded without a report."""
-    return CheckRun(
-        run=task.run,
-        name=CHECK_NAME,
-        head_sha=task.head_sha,
-        status="completed",
-        conclusion="failure",
-        title="Failed: the report could not be written",
-        summary=f"{UNTOLD} Run `{task.run}`.",
-    )
 
 
 @contextmanager

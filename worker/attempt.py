@@ -36,7 +36,7 @@ from worker.git.commit import Identity
 from worker.git.mirror import Mirror, Mirrors
 from worker.hands import Desk, Hands
 from worker.origin import Origin
-from worker.outputs.check import without_words
+from worker.outputs.check import hidden
 from worker.protocols import PROTOCOLS
 from worker.quarters import Quarters
 from worker.runner import Cancelled, FlowChanged, Tapped, drive, fingerprint, rehearse
@@ -92,7 +92,11 @@ class Attempt:
         runs = self.office.store.runs
         state = await runs.state(self.run.id)
         self.faulty, self._news = state.faulty, state.news
-        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, touched=int(time.time()))
+        now = int(time.time())
+        # Who comes after too long gives no sign of life: where GitHub is away just now, the next one must know it too.
+        late = state.touched is not None and now - state.touched > 2 * self.run.ceilings.run_seconds
+        touched = state.touched if late else now
+        await runs.record(self.run.id, self.fence, deaths=state.deaths + 1, touched=touched)
         found = await locate(self.run, self.office.app)
         self.run = run = found.run
         self.github = found.github
@@ -107,10 +111,10 @@ class Attempt:
         await self._shown()
         try:
             with refused("what was left to tell", run.id):
-                await publisher.resume(None if await self.world.may_show() else without_words)
+                await publisher.resume(None if await self.world.may_show() else hidden)
             await self._recall(teller)
             _check_deaths(state.deaths, run)
-            _check_gone(state.touched, run, moved=found.moved)
+            _check_gone(late=late, moved=found.moved)
             async with watched(partial(self._beat, teller), self._look, pulse=teller.pulse):
                 end = await self._debate(teller, mirror, identity)
         except Ended as ended:
@@ -229,7 +233,11 @@ class Attempt:
                     sleep=self.office.sleep,
                     secrets=settings.secrets,
                 )
-                return await self._drive(teller, Hands(desk, checked_out=fresh))
+                hands = Hands(desk, checked_out=fresh)
+                try:
+                    return await self._drive(teller, hands)
+                finally:
+                    await hands.bring()  # the report shows them, also where no step was left to perform
 
     async def _drive(self, teller: Announcer, hands: Hands) -> Outcome:
         run, store = self.run, self.office.store
@@ -375,11 +383,11 @@ def _check_deaths(deaths: int, run: Run) -> None:
         raise Ended(Status.AGENT_ERROR, f"this server failed {DEATHS} times at the same step", hint=_look(run.id))
 
 
-def _check_gone(touched: int | None, run: Run, *, moved: bool) -> None:
+def _check_gone(*, late: bool, moved: bool) -> None:
     """Raise `Ended` where the repository went to another installation, or the last worker long ago (threats.md R25)."""
     if moved:
         raise Ended(Status.AUTHORISATION_WITHDRAWN, TRANSFERRED)
-    if touched is not None and time.time() - touched > 2 * run.ceilings.run_seconds:
+    if late:
         raise Ended(Status.TIMED_OUT)
 
 

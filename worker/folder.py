@@ -64,15 +64,19 @@ def held(folder: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever held it before may have removed it, and another one have made it anew.
-        free = folder.exists() and folder.stat().st_ino == os.fstat(handle).st_ino
-    except BlockingIOError:
-        free = False
-    try:
-        yield free
+        yield _locked(handle, folder)
     finally:
         os.close(handle)
+
+
+def _locked(handle: int, folder: Path) -> bool:
+    """Lock an open folder, if nobody else does, and return whether it is still the one of its name."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever held it before may have removed it, and another one have made it anew.
+        return folder.stat().st_ino == os.fstat(handle).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def clear(root: Path, run_id: str) -> None:

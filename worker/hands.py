@@ -103,6 +103,7 @@ class Hands:
         """What the files in ``brief`` are about."""
         self._recalled = list[str]()
         """Paths of replayed edits whose objects may not be here."""
+        self._bringing = asyncio.Lock()
 
     def recall(self, step: Ask | Edit, result: Reply | TurnFailed, path: str) -> None:
         """Take a replayed result into account, as if the step had just been performed."""
@@ -115,22 +116,23 @@ class Hands:
     async def perform(self, step: Ask | Edit, path: str) -> Reply:
         """Perform a step and return its reply. Raises `TurnFailed`; anything else is a fault of the worker."""
         await self.desk.still_current()
-        await self._bring()
+        await self.bring()
         self.place.turns[step.seat] += 1
         reply = await self._talk(step) if isinstance(step, Ask) else await self._edit(step, path)
         self._settle(step, reply)
         return reply
 
-    async def _bring(self) -> None:
+    async def bring(self) -> None:
         """Bring earlier rounds into this machine's mirror: another machine may have made them, or lost them half way.
 
-        They come from what is stored with the run; what the mirror has, stays.
+        They come from what is stored with the run; what the mirror has, stays. Nobody works on before they are there.
         """
-        while self._recalled:
-            known = await self.desk.publisher.stored_push(self._recalled[0])
-            if known is not None:
-                await unpack(self.desk.mirror, known.pack)
-            del self._recalled[0]
+        async with self._bringing:
+            while self._recalled:
+                known = await self.desk.publisher.stored_push(self._recalled[0])
+                if known is not None:
+                    await unpack(self.desk.mirror, known.pack)
+                del self._recalled[0]
 
     def _settle(self, step: Ask | Edit, reply: Reply) -> None:
         place = self.place

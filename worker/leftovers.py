@@ -57,9 +57,11 @@ async def _cleared(folder: Path, live: Live, lost: Callable[[Run], Awaitable[Non
     if not spare and await live(whose(folder)):
         return False  # it is taken up again, here or elsewhere
     with held(folder) as free:
+        if not free:
+            return False
         # Again, now that nobody can take it: what was ended before may not have been.
-        known = await live(whose(folder)) if free else True
-        if known and not (free and spare):
+        known = await live(whose(folder))
+        if known and not spare:
             return False
         if known is None and (run := noted(folder)) is not None:
             await lost(run)
@@ -103,7 +105,7 @@ async def trim_mirrors(
                     await mirror.drop_refs(run)
             used = mirror.path.stat().st_mtime
             if mirror.path.stem not in kept and time.time() - used > LEFT_SECONDS:
-                dropped += await mirrors.drop(mirror.path)
+                dropped += await mirrors.drop(mirror.path, since=used)
             else:
                 sizes[mirror.path] = used, await asyncio.to_thread(_size, mirror.path)
     total = sum(size for _, size in sizes.values())
@@ -111,7 +113,7 @@ async def trim_mirrors(
         if total <= most or time.time() - used < USED_SECONDS:
             break
         with contextlib.suppress(OSError, GitFailed):
-            if await mirrors.drop(path):
+            if await mirrors.drop(path, since=used):
                 total, dropped = total - size, dropped + 1
     return dropped
 

@@ -28,7 +28,7 @@ from bot.telemetry import log
 from worker.attempt import FOLDERS
 from worker.git.mirror import Mirrors
 from worker.leftovers import clear_folders, clear_unlocked, trim_mirrors
-from worker.outputs.check import without_words
+from worker.outputs.check import hidden
 from worker.world import World, locate
 
 EVERY_SECONDS = 60.0
@@ -79,12 +79,14 @@ class Reconciler:
     async def once(self) -> None:
         """Put right what can be put right now. A part that fails is told to the log, and comes again."""
         parts: dict[str, Callable[[], Awaitable[object]]] = {
-            "folders": partial(clear_folders, self.state / FOLDERS, self._live, self._lost)
+            "folders": partial(clear_folders, self.state / FOLDERS, self.store.runs.live, self._lost)
         }
         if self._seldom is None or self.clock() - self._seldom >= SELDOM_SECONDS:
             self._seldom = self.clock()
             parts["left folders"] = partial(asyncio.to_thread, clear_unlocked, self.state)
-            parts["mirrors"] = partial(trim_mirrors, self.mirrors, self._live, self.store.installations.repositories)
+            parts["mirrors"] = partial(
+                trim_mirrors, self.mirrors, self.store.runs.live, self.store.installations.repositories
+            )
         await self._each(parts)
         alone: dict[str, Callable[[], Awaitable[object]]] = {
             "runs": self._enqueue,
@@ -109,11 +111,6 @@ class Reconciler:
 
     # ---- Runs -------------------------------------------------------------------------------------------------------
 
-    async def _live(self, run_id: str) -> bool | None:
-        if await self.store.runs.get(run_id) is None:
-            return None
-        return (await self.store.runs.state(run_id)).status is None
-
     async def _enqueue(self) -> None:
         """See that every run that should be worked at is in the queue: twice is once there."""
         for run_id in await self.store.runs.startable():
@@ -130,7 +127,7 @@ class Reconciler:
             run = await self.store.runs.get(run_id)
             if run is None:
                 await self.store.outbox.forget(run_id)
-            elif (await self.store.runs.state(run_id)).status is not None:
+            elif not await self.store.runs.live(run_id):
                 await self._tell(run)
 
     async def _tell(self, run: Run) -> None:
@@ -139,8 +136,10 @@ class Reconciler:
             return
         try:
             await self._told(run)
-        except (StoreAway, LostFence):
+        except StoreAway:
             raise
+        except LostFence:  # another one tells it
+            return
         except Exception as error:  # noqa: BLE001 - whatever one run's is, the others are told
             log(__name__).warning("not told", run=run.id, error=repr(error), again=wait.seconds)
             wait.until = self.clock() + wait.seconds
@@ -156,7 +155,7 @@ class Reconciler:
         place = Place(found.run.repository.full_name, run.number, identity.bot_id)
         publisher = Publisher(self.store.outbox, found.github, place, run=run.id, fence=fence)
         may_show = await World(found.run, found.github).may_show()
-        await publisher.settle(None if may_show else without_words)
+        await publisher.settle(None if may_show else hidden)
 
     # ---- Debates that the store has lost ----------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ async def watched(
 
     `look` raises the reason: `Cancelled`, `Ended` or `NotInstalled`, which this raises then. `pulse` is called far more
     often than `beat`: it tells those who watch on this machine, and GitHub nothing. A cancellation from outside stays
-    what it is.
+    what it is, also beside a reason.
     """
     block, reasons = asyncio.current_task(), list[Exception]()
 
@@ -57,9 +57,8 @@ async def watched(
     try:
         yield
     except asyncio.CancelledError:
-        if not reasons or block is None:
+        if not reasons or block is None or block.uncancel() > 0:
             raise
-        block.uncancel()
         raise reasons[0] from None
     finally:
         for helper in helpers:

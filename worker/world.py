@@ -32,13 +32,25 @@ async def locate(run: Run, app: AppClient) -> Located:
     """
     github = app.installation(run.installation_id, run.repository.id)
     try:
-        return Located(await World(run, github).find(), github, moved=False)
+        return Located(await present(run, github), github, moved=False)
     except NotInstalled:
         there = await own.installation_of(app.own, run.repository.full_name)
         if there is None or there == run.installation_id:
             raise
     github = app.installation(there, run.repository.id)
-    return Located(await World(run, github).find(), github, moved=True)
+    return Located(await present(run, github), github, moved=True)
+
+
+async def present(run: Run, github: GitHub) -> Run:
+    """Return the run with its repository's present name, which may have changed (threats.md, input 67).
+
+    GitHub leads from an old name to the new one, until another repository takes the old one over. Raises `NotInstalled`
+    where the installation has no such repository any more.
+    """
+    name = await verbs.repository_name(github, run.repository.id)
+    if name is None:
+        raise NotInstalled(404, "the repository is not this installation's any more")
+    return run.model_copy(update={"repository": run.repository.model_copy(update={"full_name": name})})
 
 
 async def nothing_merged(_: str) -> bool:
@@ -64,30 +76,15 @@ class World:
         """Whether the head that was seen has taken in its base since the run was asked for."""
         return len(self._same) > 1
 
-    async def find(self) -> Run:
-        """Return the run with its repository's present name, which may have changed (threats.md, input 67).
-
-        GitHub leads from an old name to the new one, until another repository takes the old one over. Raises
-        `NotInstalled` where the installation has no such repository any more.
-        """
-        here = self.run.repository
-        name = await verbs.repository_name(self._github, here.id)
-        if name is None:
-            raise NotInstalled(404, "the repository is not this installation's any more")
-        if name != here.full_name:
-            self.run = self.run.model_copy(update={"repository": here.model_copy(update={"full_name": name})})
-        return self.run
-
     async def still_current(self) -> None:
         """Raise `Ended` where the pull request was closed, moved on or was given another base, or nobody stands for it.
 
         A plain merge of the base is no move: what is debated is still there. Raises `Unavailable` where the repository
-        was renamed meanwhile: the next attempt finds it.
+        was renamed meanwhile and another one took over its name: the next attempt finds it.
         """
         pull = await self._pull()
         if pull is None:
-            before = self.run.repository
-            if (await self.find()).repository != before:
+            if await present(self.run, self._github) != self.run:
                 raise Unavailable(0, "the repository has another name now")
             raise Ended(Status.CLOSED)
         if pull.merged or pull.state == "closed":
@@ -99,7 +96,8 @@ class World:
         if pull.base.ref != self.run.own_base:
             raise Ended(Status.SUPERSEDED, RETARGETED)
         await self._same_head(pull.head.sha)
-        await self.may_push()
+        if not await self._writes():  # threats.md, input 63
+            raise Ended(Status.AUTHORISATION_WITHDRAWN)
 
     async def _same_head(self, head: str) -> None:
         if head in self._same:
@@ -121,11 +119,6 @@ class World:
         if pull is None or pull.base.repo is None or pull.base.repo.private:
             return True
         return await self._writes()
-
-    async def may_push(self) -> None:
-        """Raise `Ended` where the person on whose permission the run stands may not write here (threats.md, 63)."""
-        if not await self._writes():
-            raise Ended(Status.AUTHORISATION_WITHDRAWN)
 
     async def _writes(self) -> bool:
         """Return whether the person on whose permission the run stands may write here now."""

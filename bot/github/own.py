@@ -30,7 +30,6 @@ class Delivery(Slice):
     delivered_at: datetime
     status: str
     """``OK``, or what went wrong."""
-    event: str = ""
 
     @property
     def failed(self) -> bool:

@@ -60,10 +60,12 @@ return answer('full', holder('beside1'))
 BEGIN = Script.of("""
 -- KEYS: run, and whatever else is kept with it. ARGV: keep ms.
 if redis.call('hexists', KEYS[1], 'request') == 0 then return 0 end
-for _, each in ipairs(KEYS) do redis.call('pexpire', each, ARGV[1]) end
+if redis.call('hexists', KEYS[1], 'status') == 0 then
+  for _, each in ipairs(KEYS) do redis.call('pexpire', each, ARGV[1]) end
+end
 return redis.call('hincrby', KEYS[1], 'fence', 1)
 """)
-"""Answers the new fence, or 0 where there is no such run."""
+"""Answers the new fence, or 0 where there is no such run. What has ended is kept no longer for being told late."""
 
 FENCED = """
 if (redis.call('hget', KEYS[1], 'fence') or '0') ~= ARGV[1] then return 'lost' end
@@ -123,22 +125,20 @@ return 'ok ' .. waiting
 """
 )
 
-STARTABLE = Script.of(f"""
+STARTABLE = Script.of("""
 -- KEYS: live. ARGV: prefix of runs. Answers the ids of live runs that do not wait for another: a worker should have
 -- them, or be about to. Forgets those that are not live any more.
 local function live(id)
   local run = ARGV[1] .. id
   return redis.call('hexists', run, 'request') == 1 and redis.call('hexists', run, 'status') == 0
 end
-local found = {{}}
+local found = {}
 for _, id in ipairs(redis.call('smembers', KEYS[1])) do
   if not live(id) then
     redis.call('srem', KEYS[1], id)
   else
     local claim = redis.call('hget', ARGV[1] .. id, 'claim')
-    for _, slot in ipairs({SLOTS}) do
-      if slot ~= 'waiting' and redis.call('hget', claim, slot) == id then table.insert(found, id) end
-    end
+    if redis.call('hget', claim, 'waiting') ~= id then table.insert(found, id) end
   end
 end
 return found

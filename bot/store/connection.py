@@ -106,6 +106,12 @@ class Gate:
             async with asyncio.timeout(PATIENCE):
                 return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
+    async def table(self, name: str) -> dict[str, bytes]:
+        """Return the fields of a hash; there are none where there is no such key. Raises StoreAway."""
+        flat: list[bytes] | dict[bytes, bytes] = await self.do("HGETALL", name)
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        return {field.decode(): value for field, value in pairs}
+
     async def run(self, script: Script, keys: Sequence[str], *words: Word) -> Any:  # noqa: ANN401 - as above
         """Return what a script answers. Raises `StoreAway`."""
         try:

@@ -56,9 +56,8 @@ class Installations:
             run = None if raw is None else Run.model_validate_json(raw)
             if run is not None and run.installation_id == installation_id:
                 (ended if status else live).append(run.id)
-        flat: list[bytes] | dict[bytes, bytes] = await self._gate.do("HGETALL", key("repositories"))
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
-        owned = ((int(number), value.decode().partition(" ")) for number, value in pairs)
+        table = await self._gate.table(key("repositories"))
+        owned = ((int(number), value.decode().partition(" ")) for number, value in table.items())
         ours = frozenset((number, name) for number, (owner, _, name) in owned if owner == str(installation_id))
         return Kept(tuple(live), tuple(ended), ours)
 

@@ -43,9 +43,7 @@ class Journal:
 
     async def all(self) -> dict[str, bytes]:
         """Return every line by its path."""
-        flat: list[bytes] | dict[bytes, bytes] = await self._gate.do("HGETALL", self._key)
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
-        return {path.decode(): raw for path, raw in pairs}
+        return await self._gate.table(self._key)
 
     async def put(self, path: str, raw: bytes) -> None:
         """Write a line, and count the attempts at the step after it anew, from this one (decisions.md 1.6).

@@ -20,10 +20,10 @@ _PUT = Script.of(
     _FENCED
     + """
 -- KEYS: run, intent, pending, counter, unsent. ARGV: fence, keep ms, name, raw, once or latest, writer.
-if ARGV[5] == 'once' then
-  local stored = redis.call('get', KEYS[2])
-  if stored then return {'old', stored} end
-end
+local stored = redis.call('get', KEYS[2])
+if stored and ARGV[5] == 'once' then return {'old', stored} end
+-- What is tried again is kept no longer for it: it ends at some time.
+if stored == ARGV[4] and redis.call('zscore', KEYS[3], ARGV[3]) then return {'old', stored} end
 redis.call('set', KEYS[2], ARGV[4], 'px', ARGV[2])
 redis.call('zadd', KEYS[3], 'nx', redis.call('incr', KEYS[4]), ARGV[3])
 redis.call('pexpire', KEYS[3], ARGV[2])

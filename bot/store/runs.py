@@ -121,11 +121,6 @@ class RunState(Stored):
     fingerprint: str | None = None
     """The hash of the protocol and prompts that the journal belongs to (house.md 4)."""
 
-    @property
-    def live(self) -> bool:
-        """Whether an attempt has begun, and the run has not ended."""
-        return self.fence > 0 and self.status is None
-
 
 LIVE = key("live")
 """The ids of the runs that have not ended."""
@@ -245,6 +240,11 @@ class Runs:
         """Return the run as it was asked for."""
         raw: bytes | None = await self._gate.do("HGET", run_key(run_id), "request")
         return None if raw is None else Run.model_validate_json(raw)
+
+    async def live(self, run_id: str) -> bool | None:
+        """Return whether a run has not ended; None where it is not known."""
+        request, status = await self._gate.do("HMGET", run_key(run_id), "request", "status")
+        return None if request is None else status is None
 
     async def state(self, run_id: str) -> RunState:
         """Return what is known of a run besides its request; of an unknown run, nothing is."""

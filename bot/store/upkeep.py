@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
-
 from bot.store.connection import Gate, Script, key
+from bot.store.runs import Stored
 
 LEAD_SECONDS = 90
 """A reconciler that gave no sign for so long is replaced; it gives one each minute."""
@@ -20,10 +19,8 @@ return 1
 """)
 
 
-class Failed(BaseModel):
+class Failed(Stored):
     """A delivery that GitHub counts as failed, over all its attempts."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: int
     """GitHub's id of the newest attempt."""
@@ -34,10 +31,8 @@ class Failed(BaseModel):
     """When the first attempt was made."""
 
 
-class Branch(BaseModel):
+class Branch(Stored):
     """A branch of ours in somebody's repository."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run: str
     installation: int
@@ -49,8 +44,6 @@ class Branch(BaseModel):
     """Where we put it, or meant to: what stands anywhere else is somebody's work."""
     until: float
     """From when on it is of no use any more, in seconds since the epoch."""
-    closed: bool = False
-    """Its pull request was said to be closed: whether it still is, is to be asked."""
 
 
 class Upkeep:
@@ -80,7 +73,8 @@ class Upkeep:
 
     async def failed(self) -> Mapping[str, Failed]:
         """Return the deliveries that failed so far, by their GUID."""
-        return {guid: Failed.model_validate_json(raw) for guid, raw in (await self._all("failed")).items()}
+        table = await self._gate.table(key("failed"))
+        return {guid: Failed.model_validate_json(raw) for guid, raw in table.items()}
 
     async def set_failed(self, guid: str, failed: Failed | None) -> None:
         """Remember that a delivery failed; None: it did not, in the end, or is given up."""
@@ -90,7 +84,8 @@ class Upkeep:
 
     async def branches(self) -> tuple[Branch, ...]:
         """Return the branches that are ours."""
-        return tuple(Branch.model_validate_json(raw) for raw in (await self._all("branches")).values())
+        table = await self._gate.table(key("branches"))
+        return tuple(map(Branch.model_validate_json, table.values()))
 
     async def branch(self, run_id: str) -> Branch | None:
         """Return the branch of a run, if it has one."""
@@ -101,23 +96,31 @@ class Upkeep:
         """Remember a branch of a run, in place of what was known of it."""
         await self._put("branches", branch.run, branch)
 
-    async def close(self, repository: int, number: int) -> None:
-        """Note that an issue or pull request was closed: its branches are of no use any more, if it still is."""
-        for branch in await self.branches():
-            if (branch.repository, branch.number) == (repository, number):
-                await self.keep_branch(branch.model_copy(update={"closed": True}))
-
     async def forget_branch(self, run_id: str) -> None:
         """Forget a branch: it is gone, or somebody else's now."""
         await self._put("branches", run_id, None)
+        await self.asked(run_id)
 
-    async def _put(self, kind: str, name: str, value: BaseModel | None) -> None:
+    async def close(self, repository: int, number: int) -> None:
+        """Note that an issue or pull request was closed: its branches are of no use any more, if it still is.
+
+        It is noted beside the branches: who pushes to one at the same time writes another record.
+        """
+        for branch in await self.branches():
+            if (branch.repository, branch.number) == (repository, number):
+                await self._gate.do("SADD", key("closed"), branch.run)
+
+    async def closed(self) -> frozenset[str]:
+        """Return the runs whose issue or pull request was said to be closed: whether it still is, is to be asked."""
+        found: set[bytes] = await self._gate.do("SMEMBERS", key("closed"))
+        return frozenset(run.decode() for run in found)
+
+    async def asked(self, run_id: str) -> None:
+        """Take back that a run's issue or pull request was said to be closed: it was asked."""
+        await self._gate.do("SREM", key("closed"), run_id)
+
+    async def _put(self, kind: str, name: str, value: Stored | None) -> None:
         if value is None:
             await self._gate.do("HDEL", key(kind), name)
         else:
             await self._gate.do("HSET", key(kind), name, value.model_dump_json())
-
-    async def _all(self, kind: str) -> dict[str, bytes]:
-        flat: list[bytes] | dict[bytes, bytes] = await self._gate.do("HGETALL", key(kind))
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
-        return {name.decode(): raw for name, raw in pairs}

@@ -100,8 +100,9 @@ async def test_installations_that_take_nothing_are_passed_over(world: Any) -> No
     await world.standin.suspend("octo-org")
     assert [each.suspended_at is None for each in await own.installations(world.bot.app.own)] == [False, True]
     assert await swept(world) == 3, "each installation, and the one repository"
+    world.standin.expire_tokens()
     world.standin.fail_next("POST", "/app/installations", status=403, message="no")
-    await swept(world)
+    assert await swept(world) == 2, "each installation"
 
 
 async def test_while_github_is_away_nothing_is_concluded(world: Any) -> None:
@@ -118,25 +119,27 @@ async def test_while_github_is_away_nothing_is_concluded(world: Any) -> None:
 
 
 async def test_one_repository_that_refuses_keeps_no_other_from_being_looked_at(world: Any) -> None:
-    other = await world.standin.create_repository("octo-org/another")
-    await world.standin.commit(other, "main", {"a": "1"})
-    number = await orphan(world)
-    world.standin.archive_repository(other)
-    world.standin.fail_next("GET", "/repos/octo-org/another", status=403, times=10)
+    other = await orphaned(world, "octo-org/another")
+    world.standin.fail_next("GET", f"/repos/{world.repo.full_name}/pulls", status=403)
     await swept(world)
-    assert check(world, number).status == "completed"
+    assert world.standin.requests("GET", f"/repos/{world.repo.full_name}/pulls")[0].status == 403
+    assert world.standin.check_runs(other)[0].conclusion == "failure"
+
+
+async def orphaned(world: Any, name: str) -> Any:
+    """Return another repository, which is looked at after the first, with a check run that nobody will conclude."""
+    repo = await world.standin.create_repository(name)
+    await world.standin.commit(repo, "main", {"a": "1"})
+    head = await world.standin.commit(repo, "change", {"a": "2"}, parent="main")
+    await world.standin.open_pull_request(repo, "change")
+    github = world.bot.app.installation(world.standin.installation_id(repo), repo.id)
+    fields = {"name": CHECK_NAME, "head_sha": head, "external_id": "lostlost", "status": "queued"}
+    await github.post(f"/repos/{repo.full_name}/check-runs", fields)
+    return repo
 
 
 async def test_a_silent_installation_keeps_no_other_from_being_looked_at(world: Any) -> None:
-    far = await world.standin.create_repository("zz-far/tide")
-    sha = await world.standin.commit(far, "main", {"a": "1"})
-    await world.standin.commit(far, "change", {"a": "2"}, parent="main")
-    await world.standin.open_pull_request(far, "change")
-    github = world.bot.app.installation(world.standin.installation_id(far), far.id)
-    head = await world.standin.read_ref(far, "change")
-    fields = {"name": CHECK_NAME, "head_sha": head, "external_id": "lostlost", "status": "queued"}
-    await github.post(f"/repos/{far.full_name}/check-runs", fields)
-    assert sha != head
+    far = await orphaned(world, "zz-far/tide")
     world.standin.fail_next("GET", f"/repos/{world.repo.full_name}", status=503, times=50)
     await swept(world)
     assert world.standin.check_runs(far)[0].conclusion == "failure"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from town import ROOT, Town
 
+from tests.chaos.plans import SHORT_LEASE
+
 PATIENCE = 60.0
 PROGRAM = Path(__file__).with_name("maker.py")
-SHORT_LEASE = 1.0
-"""A sixth of the real lease, where nothing is measured."""
 
 Point = tuple[str, str, str]
 """What kind of point it is, which one, and what happens there."""

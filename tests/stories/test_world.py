@@ -176,7 +176,7 @@ async def test_the_branch_of_a_debate_goes_with_its_pull_request(story: Story) -
     assert await github.read_ref(story.repo, end.branch) == end.commits[-1].sha
     await github.close_pull_request(story.repo, story.number)
     async with asyncio.timeout(PATIENCE):
-        while not any(each.run == end.run and each.closed for each in await store.upkeep.branches()):
+        while end.run not in await store.upkeep.closed():
             await asyncio.sleep(0.02)
     await reconcile(story.machine)
     assert await github.read_ref(story.repo, end.branch) is None

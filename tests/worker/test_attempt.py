@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from worker import folder, protocols
 from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.debate.review import review
 from worker.debate.task import Limits
+from worker.git.mirror import Mirrors
 from worker.job import debate
 from worker.protocols import PROTOCOLS
 
@@ -246,3 +248,25 @@ async def test_news_that_change_nothing_end_nothing(world: World) -> None:
     await task
     assert await world.status() == "consensus"
     assert len(world.standin.requests("GET", f"/repos/{world.repo.full_name}/pulls")) > before
+
+
+async def test_another_machine_that_has_nothing_left_to_ask_shows_the_patch(world: World, tmp_path: Path) -> None:
+    """A worker died after the last step of a debate without commits: its patch is the result."""
+    run = world.run.model_copy(update={"id": "another2", "source": None, "commit": False})
+    await world.store.runs.finish(world.run.id, 0, "closed")
+    await world.store.runs.claim(run, "other words")
+    fixed = {"reply": "- `F1` **fixed**: done", "edits": {"a.txt": "three\n"}}
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [fixed])
+
+    async def die(path: str) -> None:
+        if path == "/2":
+            raise RuntimeError("killed")
+
+    with pytest.raises(TryAgain):
+        await debate(replace(world.office, tap=die), run.id)
+    settings = world.office.settings.model_copy(update={"state_dir": tmp_path / "elsewhere"})
+    there = replace(world.office, settings=settings, mirrors=Mirrors(tmp_path / "other mirrors"))
+    await debate(there, run.id)
+    assert (await world.store.runs.state(run.id)).status == "consensus"
+    (comment,) = [each.body or "" for each in world.standin.comments(world.repo, run.number) if each.by_app]
+    assert "+three" in comment

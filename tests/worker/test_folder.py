@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -70,6 +71,22 @@ def test_a_folder_that_was_removed_meanwhile_is_not_held(tmp_path: Path) -> None
         folder.mkdir()
         with held(folder) as free:
             assert free, "it is another folder by the same name"
+
+
+def test_a_folder_that_goes_while_it_is_opened_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "a").mkdir()
+    lock = fcntl.flock
+
+    def late(handle: int, how: int) -> None:
+        lock(handle, how)
+        folder.rmdir()
+
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", late)
+        with held(folder) as free:
+            assert not free
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_a_note_says_which_run_it_was(tmp_path: Path) -> None:

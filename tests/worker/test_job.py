@@ -198,6 +198,19 @@ async def test_a_run_whose_worker_was_gone_for_good_is_timed_out(world: World) -
     assert world.check.title == "Lost: the worker went away, run it again"
 
 
+@pytest.mark.threat("R25")
+async def test_it_is_timed_out_although_github_is_away_at_first(world: World) -> None:
+    fence = await world.store.runs.begin_attempt(world.run.id)
+    long_ago = int(time.time()) - 2 * world.run.ceilings.run_seconds
+    await world.store.runs.record(world.run.id, fence, touched=long_ago - 1)
+    world.standin.fail_next("*", "/", status=503, times=20)
+    with pytest.raises(TryAgain):
+        await debate(world.office, world.run.id)
+    world.standin.clear_faults()
+    await debate(world.office, world.run.id)
+    assert await world.status() == "timed-out"
+
+
 async def test_a_run_whose_worker_was_away_for_a_while_goes_on(world: World) -> None:
     fence = await world.store.runs.begin_attempt(world.run.id)
     lately = int(time.time()) - 2 * world.run.ceilings.run_seconds + 60

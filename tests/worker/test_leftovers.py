@@ -166,3 +166,13 @@ async def mirror_with_refs(change: object, tmp_path: Path) -> Mirrors:
     for run in (LIVE, ENDED, UNKNOWN):
         await mirror.fetch(url, {f"refs/run/{run.id}/head": "refs/pull/1/head"})
     return mirrors
+
+
+async def test_a_mirror_that_is_asked_for_meanwhile_stays(tmp_path: Path) -> None:
+    """A run that has not fetched yet has no refs in it."""
+    mirrors, old = Mirrors(tmp_path), time.time() - 2 * USED_SECONDS
+    mirror = await filled(mirrors, 1, 10, old)
+    await mirrors.of(1)
+    assert not await mirrors.drop(mirror.path, since=old)
+    os.utime(mirror.path, (old, old))
+    assert await mirrors.drop(mirror.path, since=old)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -222,7 +221,9 @@ async def test_a_worker_that_leads_no_more_tells_nothing(world: World, redis: Re
     assert world.check.status == "completed"
 
 
-async def test_a_reconciler_that_stood_still_is_fenced_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reconciler_that_stood_still_is_fenced_off(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     await ended_untold(world)
     settle = Publisher.settle
 
@@ -233,6 +234,9 @@ async def test_a_reconciler_that_stood_still_is_fenced_off(world: World, monkeyp
     monkeypatch.setattr(Publisher, "settle", stands_still)
     await reconciler(world).once()
     assert world.standin.check_runs(world.repo) == []
+    assert not [line for line in ("not reconciled", "not told") if line in caplog.text], (
+        "it is another one's to tell, and nobody's fault"
+    )
 
 
 async def test_words_of_a_repository_that_became_public_are_not_told_later_either(
@@ -293,7 +297,3 @@ async def test_its_end_leaves_the_lead_to_another(world: World, redis: Redis) ->
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await world.store.upkeep.leads("b")
-
-
-def test_the_clock_is_one_that_is_never_set_back() -> None:
-    assert Reconciler.__dataclass_fields__["clock"].default is time.monotonic

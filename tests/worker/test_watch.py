@@ -116,3 +116,19 @@ async def test_a_heart_that_stopped_is_told_to_the_log(
         await until(beats, 1)
         await asyncio.sleep(0)
     assert len([line for line in caplog.records if line.levelname == "ERROR"]) == told
+
+
+async def test_a_shutdown_beside_a_reason_is_one() -> None:
+    """Who stops the server is not kept waiting for the report of a debate that somebody stopped."""
+
+    async def debate() -> None:
+        async with watched(no_beat, stopped, pulse=no_beat, sleep=Clock()):
+            await turn()
+
+    async def stopped() -> None:
+        asyncio.get_running_loop().call_soon(task.cancel)  # before the debate hears of the reason
+        raise Cancelled("stopped")
+
+    task = asyncio.create_task(debate())
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class Place:
     github: GitHub
     repo: Repo
     number: int
-    app: AppClient | None = None
+    app: AppClient
 
     def run(self, **fields: object) -> Run:
         mona = next(user for user in self.standin._site.state.users.values() if user.login == "mona")
@@ -82,7 +82,6 @@ async def ended(world: World) -> tuple[Status, str]:
 
 async def test_as_it_was_it_goes_on(place: Place) -> None:
     await place.world().still_current()
-    await place.world().may_push()
 
 
 async def test_the_head_moved_or_the_pull_request_was_closed(place: Place) -> None:
@@ -122,7 +121,7 @@ async def test_a_fork_that_was_deleted(place: Place) -> None:
     fork = await place.standin.fork(place.repo, "ann")
     await place.standin.commit(fork, "patch", {"a.txt": "x\n"}, parent="main")
     number = await place.standin.open_pull_request(place.repo, "ann:patch", author="ann")
-    world = Place(place.standin, place.github, place.repo, number).world(fork=True)
+    world = replace(place, number=number).world(fork=True)
     await world.still_current()
     place.standin.delete_repository(fork)
     assert await ended(world) == (Status.CLOSED, FORK_GONE)
@@ -134,7 +133,6 @@ async def test_a_permission_that_was_withdrawn_ends_it_before_the_next_round(pla
 
 
 async def test_a_repository_is_located_under_its_present_name_and_installation(place: Place) -> None:
-    assert place.app is not None
     run = place.run()
     place.standin.rename_repository(place.repo, "octo-org/renamed")
     here = await locate(run, place.app)
@@ -148,7 +146,6 @@ async def test_a_repository_is_located_under_its_present_name_and_installation(p
 
 @pytest.mark.parametrize("how", ["uninstalled", "suspended", "transferred to where it is not installed"])
 async def test_where_the_app_has_no_part_any_more_nothing_is_located(place: Place, how: str) -> None:
-    assert place.app is not None
     run = place.run()
     match how:
         case "uninstalled":
@@ -174,8 +171,7 @@ async def test_a_new_name_is_found(place: Place) -> None:
     world = place.world()
     place.standin.rename_repository(place.repo, "octo-org/renamed")
     await world.still_current()
-    assert (await world.find()).repository.full_name == "octo-org/renamed"
-    await world.still_current()
+    assert (await locate(world.run, place.app)).run.repository.full_name == "octo-org/renamed"
 
 
 @pytest.mark.parametrize("private", [True, False])
@@ -187,19 +183,17 @@ async def test_an_old_name_that_another_repository_took_over(place: Place, priva
     await place.standin.commit(other, "main", {"a.txt": "one\n"})
     await place.standin.commit(other, "retry", {"a.txt": "x\n"}, parent="main")
     await place.standin.open_pull_request(other, "retry", "main")
-    with pytest.raises(Unavailable, match="another name now"):
-        await world.still_current()
-    await world.still_current()
-    assert world.run.repository.full_name == "octo-org/renamed"
+    for _ in range(2):  # who asks beside the debate must not use it up
+        with pytest.raises(Unavailable, match="another name now"):
+            await world.still_current()
+    assert (await locate(world.run, place.app)).run.repository.full_name == "octo-org/renamed"
 
 
 @pytest.mark.parametrize("level", ["read", "triage", "none"])
 async def test_the_permission_was_withdrawn(place: Place, level: str) -> None:
     """threats.md, input 63."""
     place.standin.set_permission(place.repo, "mona", level)
-    with pytest.raises(Ended) as end:
-        await place.world().may_push()
-    assert end.value.status is Status.AUTHORISATION_WITHDRAWN
+    assert await ended(place.world()) == (Status.AUTHORISATION_WITHDRAWN, "")
 
 
 async def test_a_login_that_changed_hands_has_no_permission(place: Place) -> None:
@@ -208,9 +202,7 @@ async def test_a_login_that_changed_hands_has_no_permission(place: Place) -> Non
     place.standin.rename_user("mona", "mona-old")
     place.standin.create_user("mona")
     place.standin.set_permission(place.repo, "mona", "admin")
-    with pytest.raises(Ended) as end:
-        await world.may_push()
-    assert end.value.status is Status.AUTHORISATION_WITHDRAWN
+    assert await ended(world) == (Status.AUTHORISATION_WITHDRAWN, "")
 
 
 async def test_what_became_public_is_shown_while_its_starter_may_write(place: Place) -> None:
@@ -220,8 +212,8 @@ async def test_what_became_public_is_shown_while_its_starter_may_write(place: Pl
     await place.standin.commit(repo, "retry", {"a.txt": "two\n"}, parent="main")
     place.standin.set_permission(repo, "mona", "read")
     number = await place.standin.open_pull_request(repo, "retry", "main")
-    assert place.app is not None
-    secret = Place(place.standin, place.app.installation(place.standin.installation_id(repo), repo.id), repo, number)
+    github = place.app.installation(place.standin.installation_id(repo), repo.id)
+    secret = replace(place, github=github, repo=repo, number=number)
     world = secret.world(private=True)
     assert await world.may_show(), "it is private still"
     place.standin.make_public(repo)

@@ -179,23 +179,24 @@ class Mirrors:
     async def of(self, repository_id: int) -> Mirror:
         """Return a repository's mirror; an empty one is made where there is none."""
         path = self.root / f"{int(repository_id)}.git"
-        if not path.exists():
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            async with lock(path.with_suffix(".lock"), exclusive=True):
-                if not path.exists():
-                    await _create(path)
-        os.utime(path)  # those that were used least recently go first
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One that is there is only held, so that it is not dropped before it is known to be of use.
+        async with lock(path.with_suffix(".lock"), exclusive=not path.exists()):
+            if not path.exists():
+                await _create(path)
+            os.utime(path)  # those that were used least recently go first
         return Mirror(path, also=self.also)
 
     def known(self) -> tuple[Mirror, ...]:
         """Return the mirrors that are there."""
         return tuple(Mirror(path, also=self.also) for path in sorted(self.root.glob("*.git")))
 
-    async def drop(self, path: Path) -> bool:
-        """Remove a mirror that no fetch and no run uses; tell whether it was done."""
+    async def drop(self, path: Path, *, since: float) -> bool:
+        """Remove a mirror that no fetch and no run uses, nor was asked for `since` a time; tell whether it was done."""
         with contextlib.suppress(BlockingIOError):
             async with lock(path.with_suffix(".lock"), exclusive=True, wait=False):
-                if await Mirror(path, also=self.also).runs():
+                mirror = Mirror(path, also=self.also)
+                if mirror.path.stat().st_mtime > since or await mirror.runs():
                     return False
                 await asyncio.to_thread(shutil.rmtree, path)
                 return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from bot.commands import available
 from bot.intents import CheckRun
@@ -96,14 +96,12 @@ HIDDEN = (
 )
 
 
-def hidden(shown: CheckOutput) -> CheckOutput:
+Shown = TypeVar("Shown", CheckOutput, CheckRun)
+
+
+def hidden(shown: Shown) -> Shown:
     """Return a check run without the debate's words, which not everybody was to read (threats.md, input 68)."""
     return replace(shown, summary=HIDDEN, text="", annotations=())
-
-
-def without_words(intent: CheckRun) -> CheckRun:
-    """Return a check run that is to be sent without the debate's words, as `hidden` does with one that is rendered."""
-    return replace(intent, summary=HIDDEN, text="", annotations=())
 
 
 def conclusion(report: Report, gate: str = "action_required") -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from redis.asyncio import Redis
 
 from bot.store import LostFence, Store, Writer
+from bot.store.connection import key
 from bot.store.outbox import Stored
-from bot.store.runs import Run
+from bot.store.runs import Run, run_key
 
 MakeRun = Callable[..., Run]
 
@@ -69,3 +71,20 @@ async def test_an_older_attempt_neither_means_nor_records(store: Store, make_run
     await store.outbox.guard(new)
     assert (await store.outbox.get("a"), await store.outbox.result("a")) == (b"new", None)
     assert await store.outbox.pending(run.id) == ("a",)
+
+
+async def test_what_is_tried_again_is_kept_no_longer_for_it(store: Store, make_run: MakeRun, redis: Redis) -> None:
+    """What GitHub refuses for good ends with its records (decisions.md 1.8)."""
+    run = make_run()
+    await store.runs.claim(run, "a")
+    by = Writer(run.id, await store.runs.begin_attempt(run.id))
+    await store.outbox.replace("a", b"words", by)
+    await store.runs.finish(run.id, by.fence or 0, "consensus")
+    names = (key("intent", "a"), key("pending", run.id), run_key(run.id))
+    for name in names:
+        await redis.pexpire(name, 60_000)
+    again = Writer(run.id, await store.runs.begin_attempt(run.id))
+    await store.outbox.replace("a", b"words", again)
+    assert [0 < await redis.pttl(name) <= 60_000 for name in names] == [True] * 3
+    await store.outbox.replace("a", b"other words", again)
+    assert [await redis.pttl(name) > 60_000 for name in names] == [True, True, False]
