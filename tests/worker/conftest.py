@@ -33,6 +33,18 @@ from worker.quarters import Programs, Quarters
 
 BASE = {"app.py": "x = 1\n", "README.md": "# App\n"}
 CHANGE = {"app.py": "x = 2\n"}
+NIT: dict[str, object] = {
+    "id": "F1",
+    "title": "t",
+    "severity": "nit",
+    "location": "a.txt:1",
+    "issue": "i",
+    "suggestion": "",
+    "status": "open",
+}
+"""A finding, of the change that `world` makes."""
+FIXED = {"reply": "- `F1` **fixed**: done", "edits": {"a.txt": "three\n"}}
+"""The author's turn about it."""
 
 
 def git(repo: Path, *argv: str) -> str:

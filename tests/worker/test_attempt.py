@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.store import TryAgain
-from tests.worker.conftest import World, make_run, play, yes
+from tests.worker.conftest import FIXED, NIT, World, make_run, play, yes
 from worker import folder, protocols
 from worker.attempt import DEATHS, HOPELESS_SECONDS
 from worker.debate.review import review
@@ -18,16 +18,6 @@ from worker.debate.task import Limits
 from worker.git.mirror import Mirrors
 from worker.job import debate
 from worker.protocols import PROTOCOLS
-
-NIT: dict[str, object] = {
-    "id": "F1",
-    "title": "t",
-    "severity": "nit",
-    "location": "a.txt:1",
-    "issue": "i",
-    "suggestion": "",
-    "status": "open",
-}
 
 
 async def test_nothing_of_an_ended_run_is_left(world: World) -> None:
@@ -255,8 +245,7 @@ async def test_another_machine_that_has_nothing_left_to_ask_shows_the_patch(worl
     run = world.run.model_copy(update={"id": "another2", "source": None, "commit": False})
     await world.store.runs.finish(world.run.id, 0, "closed")
     await world.store.runs.claim(run, "other words")
-    fixed = {"reply": "- `F1` **fixed**: done", "edits": {"a.txt": "three\n"}}
-    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [fixed])
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [FIXED])
 
     async def die(path: str) -> None:
         if path == "/2":

@@ -14,24 +14,13 @@ from bot.publish import Publisher
 from bot.statuses import Status
 from bot.store import Store, StoreAway, Writer
 from bot.store.connection import key
-from tests.worker.conftest import World, play, yes
+from tests.worker.conftest import FIXED, NIT, World, play, yes
 from worker import reconcile
 from worker.attempt import Attempt
 from worker.folder import taken
 from worker.job import debate
 from worker.reconcile import EVERY_SECONDS, PATIENT_SECONDS, SELDOM_SECONDS, Reconciler
 from worker.world import World as World_
-
-OPEN: dict[str, object] = {
-    "id": "F1",
-    "title": "t",
-    "severity": "nit",
-    "location": "a.txt:1",
-    "issue": "i",
-    "suggestion": "",
-    "status": "open",
-}
-SECTION = {"reply": "- `F1` **fixed**: done", "edits": {"a.txt": "three\n"}}
 
 
 def reconciler(world: World, **fields: Any) -> Reconciler:
@@ -60,7 +49,7 @@ async def test_a_debate_that_the_store_lost_in_its_middle_is_concluded_on_its_ow
     world: World, redis: Redis
 ) -> None:
     """Also where the branch has moved on meanwhile, and its comment says so."""
-    play(world.scenario, [yes(OPEN), yes(OPEN | {"status": "resolved"})], [SECTION])
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [FIXED])
     await died(world, "/1")
     assert not [each for each in world.standin.comments(world.repo, world.run.number) if each.by_app]
     await flush(redis)
@@ -77,7 +66,7 @@ async def test_a_debate_that_the_store_lost_in_its_middle_is_concluded_on_its_ow
 
 @pytest.mark.threat("R4")
 async def test_a_lost_debate_s_comment_says_lost_and_keeps_its_rounds(world: World, redis: Redis) -> None:
-    play(world.scenario, [yes(OPEN), yes(OPEN | {"status": "resolved"})], [SECTION])
+    play(world.scenario, [yes(NIT), yes(NIT | {"status": "resolved"})], [FIXED])
     await died(world, "/2")
 
     def body() -> str:
