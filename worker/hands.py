@@ -27,7 +27,7 @@ from worker.gateway import OpenTurn
 from worker.git import GitRefused, TooLarge
 from worker.git.admit import AdmitRules, RoundRefused, admit
 from worker.git.brief import brief
-from worker.git.commit import Identity, commit, pack, unpack
+from worker.git.commit import MOVED, Identity, commit, pack, unpack
 from worker.git.mirror import Mirror
 from worker.git.tree import materialise
 from worker.outputs.commit_message import CommitFacts, commit_message
@@ -330,7 +330,9 @@ class Hands:
             return reply
         edited = reply.edited or Edited((), self.place.tree)
         gap = f"the push was refused: {published.refused}"
-        return replace(reply, edited=replace(edited, tree=self.place.tree, commit=None, coverage=None, gap=gap))
+        moved = published.refused == MOVED
+        kept = replace(edited, tree=self.place.tree, commit=None, coverage=None, gap=gap, moved=moved)
+        return replace(reply, edited=kept)
 
 
 def _given_up(failures: list[TurnFailed], bill: Bill, *, seconds: float) -> TurnFailed:

@@ -167,6 +167,39 @@ async def test_a_push_starts_the_run_that_waits(story: Story) -> None:
     assert [each.conclusion for each in github.check_runs(story.repo)] == ["cancelled", "cancelled", "success"]
 
 
+TAKEN = pytest.param("taken", marks=pytest.mark.unlike("O6", says="was moved from 0{40}", why="a person deleted it"))
+
+
+@pytest.mark.parametrize("how", [TAKEN, "added to", "replaced"])
+async def test_somebody_moves_the_branch_of_a_debate(story: Story, how: str) -> None:
+    """Nothing of theirs is written over, and what the comment names is ours. One that is gone is made again."""
+    github, second = story.machine.github, finding(id="F2", title="Another")
+    story.plays(
+        verdict(finding()),
+        section("F1 fixed", edits=FIX),
+        verdict(RESOLVED, second) | {"sleep": 1.0},
+        section("F2 fixed", edits={"app.py": "x = 4\n"}),
+        verdict(RESOLVED, second | {"status": "resolved"}),
+    )
+    await story.opens(BASE, CHANGE)
+    await story.says()
+    run = await story.began()
+    await until(lambda: len(story.briefs("reviewer")) > 1)
+    branch = f"codex-debate/pr-{story.number}/{run}"
+    ours = await github.read_ref(story.repo, branch)
+    if how == "taken":
+        await github.delete_branch(story.repo, branch)
+        end = await story.ends(run)
+        assert (end.state.status, [each.parents[0] for each in end.commits]) == ("consensus", [story.head, ours])
+        return
+    theirs = await github.commit(story.repo, branch, {"t.py": "1\n"}, parent="main" if how == "replaced" else "")
+    end = await story.ends(run)
+    assert await github.read_ref(story.repo, branch) == theirs
+    assert (end.state.status, end.check.conclusion) == ("commit-incomplete", "action_required")
+    assert "**Not committed:** round 2, the push was refused: somebody else has moved the branch." in end.comment
+    assert f"\ngit fetch origin {ours}\n" in end.comment, "the branch holds more than ours, or nothing of it"
+
+
 @pytest.mark.threat("R9")
 async def test_the_branch_of_a_debate_goes_with_its_pull_request(story: Story) -> None:
     github, store = story.machine.github, story.machine.store

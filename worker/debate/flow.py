@@ -129,6 +129,8 @@ class Edited:
     """Paths that were put back, with the rest of the round admitted."""
     gap: str | None = None
     """Why changes could not be made a durable commit, in one sentence; None where there is no such trouble."""
+    moved: bool = False
+    """Its push was refused since somebody else has put commits on the run's branch, or in its place."""
     checks: tuple[Check, ...] = ()
     coverage: Coverage | None = None
     """What the agents are shown of the change with this round in it; None where the round left it as it was."""

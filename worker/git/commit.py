@@ -116,6 +116,11 @@ async def remote_sha(remote: Remote, ref: str) -> str | None:
     return next((found for found, _, name in lines if name == ref), None)
 
 
+MOVED = "somebody else has moved the branch"
+"""Why a push is refused that would not go forward."""
+_NOT_FORWARD = "[rejected]"
+"""Git's own word before ``(fetch first)`` and ``(non-fast-forward)``; a server's is ``[remote rejected]`` (git's
+transport.c, seen in 2.39)."""
 # A refused ref in `git push --porcelain`: flag, names, and the summary with its reason.
 _REFUSED = re.compile(r"^!\t[^\t]*\t(.*)$", re.MULTILINE)
 
@@ -127,6 +132,8 @@ def _push_error(finished: Finished) -> PushRefused | GitUnavailable:
         if line.startswith(b"remote:") and plain(line.removeprefix(b"remote:"))
     ]
     refused = _REFUSED.search(finished.stdout.decode("utf-8", "replace"))
+    if refused is not None and refused[1].startswith(_NOT_FORWARD):
+        return PushRefused(MOVED)
     if refused is not None:
         return PushRefused("; ".join([*told, plain(refused[1].encode())]))
     words = plain(finished.stderr)

@@ -71,16 +71,22 @@ def to_take(page: Page) -> list[str]:
 
 
 def holding(page: Page) -> str:
-    """Return the run's branch and what it holds."""
+    """Return what is to be fetched and what it holds."""
     number = len(commits(page.report))
     these = "this" if number == 1 else "these"
     link = page.compare(page.report.tip or "", number)
-    return f"{code(page.report.task.branch)}, which holds exactly {these} {link}"
+    return f"{code(source(page.report))}, which holds exactly {these} {link}"
 
 
 def commands(report: Report, what: str) -> str:
     """Return the two commands that bring a person's branch forward."""
-    return f"```\ngit fetch origin {report.task.branch}\n{merge(report)} {what}\n```"
+    return f"```\ngit fetch origin {source(report)}\n{merge(report)} {what}\n```"
+
+
+def source(report: Report) -> str:
+    """Return what a person fetches: the run's branch, or the commit itself where somebody else has moved the branch."""
+    moved = any(each.edited is not None and each.edited.moved for each in report.record.rounds)
+    return report.tip if moved and report.tip else report.task.branch
 
 
 def merge(report: Report) -> str:
@@ -91,7 +97,7 @@ def merge(report: Report) -> str:
 def holding_command(page: Page) -> str:
     """Return the sentence with the two commands that add the run's commits to the branch."""
     report, number = page.report, len(commits(page.report))
-    how = f"`git fetch origin {report.task.branch}` and `{merge(report)} FETCH_HEAD`"
+    how = f"`git fetch origin {source(report)}` and `{merge(report)} FETCH_HEAD`"
     these = "this" if number == 1 else "these"
     return f"{how} add exactly {these} {page.compare(report.tip or '', number)} to {code(report.task.head_ref)}."
 
@@ -190,7 +196,7 @@ def _agreed_part(page: Page) -> str:
     tip = taken[-1].edited.commit
     ids = {each for done in taken for each in _fixed_in(done)}
     fixes = "fix" if len(ids) == 1 else "fixes"
-    fetch = f"`git fetch origin {report.task.branch}`, then `{merge(report)} {short(tip)}`"
+    fetch = f"`git fetch origin {source(report)}`, then `{merge(report)} {short(tip)}`"
     return f"Take the {fixes} of {join_ids(ids)} ({page.compare(tip, len(taken))}): {fetch}."
 
 
