@@ -99,6 +99,7 @@ async def test_a_finding_is_raised_fixed_and_verified(real: Real, story: Story) 
     assert f"· ${spent.usd:.2f} ·" in end.comment
 
 
+@pytest.mark.gate
 async def test_the_programs_change_seats(story: Story) -> None:
     """The other way round: claude reads and judges, codex edits, by patch and by a command."""
     hunk = "@@\n-    return sum(items) + 1\n+    return sum(items)\n"
@@ -219,6 +220,7 @@ async def test_budget_cap_ends_run() -> None:
     assert f"· ${spent.usd:.2f} ·" in end.comment, "what the turn that was stopped cost is told, too"
 
 
+@pytest.mark.gate
 async def test_the_ceiling_of_the_day_is_the_installations() -> None:
     async with real_machine(day_budget_usd=0.001) as real:
         told = await real.story("a-day")
@@ -238,6 +240,7 @@ async def test_the_ceiling_of_the_day_is_the_installations() -> None:
         assert len(real.models.openai.requests) == before, "the day is over for every run of the installation"
 
 
+@pytest.mark.gate
 async def test_the_programs_own_models() -> None:
     """Without a model of the operator's: codex's own has one tool, which runs JavaScript (agents.md 2.3)."""
     look = "const r = await tools.exec_command({cmd: 'cat /brief/change.diff; touch /work/probe'}); text(r.output);"

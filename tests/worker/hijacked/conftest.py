@@ -98,7 +98,9 @@ CODEX = Actor("codex", "gpt-5.5", "reviewer")
 CLAUDE = Actor("claude", "claude-sonnet-5", "author")
 READER = Actor("claude", "claude-sonnet-5", "reader", shell=False)
 """claude in a seat that only reads."""
-SHELLS = pytest.mark.parametrize("actor", [CODEX, CLAUDE], ids=["codex", "claude"])
+SHELLS = pytest.mark.parametrize(
+    "actor", [pytest.param(CODEX, id="codex"), pytest.param(CLAUDE, id="claude", marks=pytest.mark.gate)]
+)
 """For each that has a shell."""
 
 
