@@ -204,6 +204,9 @@ class Mirrors:
 
 
 async def _create(path: Path) -> None:
+    """Make an empty mirror under its lock: what is in the making beside it was left by a process that died."""
+    for left in path.parent.glob(f"{path.stem}.new-*"):
+        await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
     made = path.with_suffix(f".new-{os.getpid()}")
     await git(None, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", "--", str(made))
     (made / "info").mkdir(exist_ok=True)

@@ -62,6 +62,14 @@ async def test_many_first_fetches_at_once_are_one_after_the_other(tmp_path: Path
     assert [entry.name for entry in (tmp_path / "m").iterdir() if entry.is_dir()] == ["7.git"]
 
 
+async def test_what_a_death_left_of_a_mirror_in_the_making_goes_with_the_next(tmp_path: Path) -> None:
+    (left := tmp_path / "5.new-1").mkdir()
+    (left / "HEAD").write_text("half")
+    (other := tmp_path / "51.new-1").mkdir()
+    mirror = await Mirrors(tmp_path).of(5)
+    assert [mirror.path.exists(), left.exists(), other.exists()] == [True, False, True]
+
+
 async def test_a_second_run_fetches_only_what_is_new(mirror: Mirror, source: Any) -> None:
     base = source.commit({b"%d" % n: b"%d" % n for n in range(50)})
     await mirror.fetch(source.url, {"refs/run/r1/base": MAIN})
